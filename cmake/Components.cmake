@@ -1,0 +1,32 @@
+# headroom_floor(NAME): one static library of every .cc below this folder.
+function(headroom_floor name)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  list(FILTER sources EXCLUDE REGEX "/main\\.cc$")
+  if(NOT sources)
+    file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/empty.cc "")
+    set(sources ${CMAKE_CURRENT_BINARY_DIR}/empty.cc)
+  endif()
+  add_library(headroom_${name} STATIC ${sources})
+  target_link_libraries(headroom_${name} PUBLIC headroom_settings tl::expected headroom_fmt)
+endfunction()
+
+# headroom_test_folders(DIR): one test executable for each folder below DIR that holds *_test.cc,
+# named after the folder's path (simulator/allocator -> simulator_allocator_tests).
+function(headroom_test_folders)
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *_test.cc)
+  set(folders "")
+  foreach(file ${files})
+    get_filename_component(folder ${file} DIRECTORY)
+    list(APPEND folders ${folder})
+    string(REPLACE "/" "_" name ${folder})
+    list(APPEND sources_${name} ${file})
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  foreach(folder ${folders})
+    string(REPLACE "/" "_" name ${folder})
+    add_executable(${name}_tests ${sources_${name}})
+    target_link_libraries(${name}_tests PRIVATE headroom_planner headroom_test_support GTest::gmock_main)
+    gtest_discover_tests(${name}_tests TEST_PREFIX "${folder}/" DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300
+      LABELS $<IF:$<STREQUAL:${folder},validator/gpu>,gpu,cpu>)
+  endforeach()
+endfunction()

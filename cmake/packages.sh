@@ -1,0 +1,21 @@
+# Debian packages that building Headroom needs; sourced by ./headroom and ./test.
+# headroom_install PACKAGE…: installs those that are missing, saying so; a no-op where all are there.
+HEADROOM_PACKAGES="g++ cmake ninja-build libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libeigen3-dev libfmt-dev libexpected-dev zlib1g-dev"
+HEADROOM_TEST_PACKAGES="libgtest-dev libgmock-dev libbenchmark-dev"
+
+headroom_install() {
+  missing=""
+  for package in "$@"; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q "ok installed" || missing="$missing $package"
+  done
+  [ -z "$missing" ] && return 0
+  echo "headroom: installing Debian packages:$missing" >&2
+  root=""
+  [ "$(id -u)" = 0 ] || root="sudo"
+  $root apt-get update -qq >&2 || echo "headroom: apt-get update failed; trying with the lists at hand" >&2
+  # shellcheck disable=SC2086
+  if ! DEBIAN_FRONTEND=noninteractive $root apt-get install -y -qq --no-install-recommends $missing >/dev/null; then
+    echo "headroom: could not install:$missing (install them by hand, then run this again)" >&2
+    return 2
+  fi
+}

@@ -1,0 +1,64 @@
+#include "models/document/document.h"
+
+#include <gtest/gtest.h>
+
+namespace headroom {
+namespace {
+
+TEST(ParseDocument, KeepsLinesAndKinds) {
+  const auto doc = parse_document("a: 1\nb:\n  - x\n  - \"2\"\nc: {d: null}\n", "f.yaml");
+  ASSERT_TRUE(doc) << doc.error().text();
+  EXPECT_EQ(doc->find("a")->as_int(), 1);
+  EXPECT_EQ(doc->find("b")->items()[1].line(), 4);
+  EXPECT_FALSE(doc->find("b")->items()[1].as_int());
+  EXPECT_TRUE(doc->find_path("c.d")->is_null());
+}
+
+TEST(ParseDocument, ReadsJson) {
+  const auto doc = parse_document(R"({"hidden_size": 896, "rope": {"theta": 1e6}, "tie": true, "x": [1, 2.5]})", "c.json");
+  ASSERT_TRUE(doc);
+  EXPECT_EQ(doc->find("hidden_size")->as_int(), 896);
+  EXPECT_EQ(doc->find_path("rope.theta")->as_int(), 1000000);
+  EXPECT_EQ(doc->find("tie")->as_bool(), true);
+}
+
+TEST(ParseDocument, AliasBombEndsInAnError) {
+  std::string text = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n";
+  for (int i = 1; i < 12; ++i) {
+    text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [";
+    for (int j = 0; j < 10; ++j) text += (j ? "," : "") + std::string("*a") + std::to_string(i - 1);
+    text += "]\n";
+  }
+  const auto doc = parse_document(text, "bomb.yaml");
+  ASSERT_FALSE(doc);
+  EXPECT_NE(doc.error().message.find("alias"), std::string::npos);
+}
+
+TEST(ParseDocument, DeepNestingEndsInAnError) {
+  EXPECT_FALSE(parse_document(std::string(100000, '['), "f"));
+  EXPECT_FALSE(parse_document([] {
+    std::string text;
+    for (int i = 0; i < 100000; ++i) text += "- ";
+    return text;
+  }(), "f"));
+}
+
+TEST(ParseDocument, SyntaxErrorNamesTheLine) {
+  const auto doc = parse_document("a: 1\nb: [1, 2\nc: 3\n", "f.yaml");
+  ASSERT_FALSE(doc);
+  EXPECT_GE(doc.error().line, 2);
+}
+
+TEST(WriteYaml, ReadsBackTheSame) {
+  const std::string text = "a: 1\nb:\n  c: \"1\"\n  d: [x, \"a, b\", null]\n  e: {}\nf:\n  - g: 1\n    h: 2\n  - i\n";
+  const auto doc = parse_document(text, "f");
+  ASSERT_TRUE(doc);
+  const std::string written = write_yaml(*doc);
+  const auto again = parse_document(written, "g");
+  ASSERT_TRUE(again) << written;
+  EXPECT_EQ(write_yaml(*again), written);
+  EXPECT_FALSE(again->find_path("b.c")->as_int());
+}
+
+}  // namespace
+}  // namespace headroom
