@@ -11,19 +11,21 @@ namespace headroom {
 
 /// What a model *is*: its sizes, its blocks in order, and every weight. Knows nothing of runs.
 ///
-/// Two views of the same model, kept equal by test: `decoder` (blocks with sizes, from which programs are written) and
-/// `tensors` (every weight with name, shape and sharding rule, from which inventories and shards are summed).
+/// Two views of the same model, kept equal by test: `decoder` (blocks with sizes, from which programs are
+/// written) and `tensors` (every weight with name, shape and sharding rule, from which inventories and shards
+/// are summed).
 
-// --- Blocks ---------------------------------------------------------------------------------------------------------
+// --- Blocks
+// ---------------------------------------------------------------------------------------------------------
 
 enum class NormKind { rms, layer };
 
 struct Norm {
   NormKind kind = NormKind::rms;
-  std::int64_t size = 0;   ///< elements of the weight
+  std::int64_t size = 0;  ///< elements of the weight
   bool weight = true;
-  bool bias = false;       ///< LayerNorm only
-  bool plus_one = false;   ///< Gemma multiplies by (1 + weight) in fp32
+  bool bias = false;      ///< LayerNorm only
+  bool plus_one = false;  ///< Gemma multiplies by (1 + weight) in fp32
   bool present() const { return size > 0; }
 };
 
@@ -56,31 +58,31 @@ enum class MlpKind { gated, plain, experts };
 
 struct Mlp {
   MlpKind kind = MlpKind::gated;
-  std::string activation;           ///< silu, gelu, gelu_new, gelu_pytorch_tanh, relu …
-  std::int64_t hidden = 0;          ///< of a dense MLP, or of one expert
-  bool fused_gate_up = false;       ///< Phi-3, GLM-4: gate and up in one linear
+  std::string activation;      ///< silu, gelu, gelu_new, gelu_pytorch_tanh, relu …
+  std::int64_t hidden = 0;     ///< of a dense MLP, or of one expert
+  bool fused_gate_up = false;  ///< Phi-3, GLM-4: gate and up in one linear
   bool bias = false;
   // experts only
   std::int64_t experts = 0, experts_per_token = 0;
-  std::int64_t shared_hidden = 0;   ///< hidden size of the shared expert(s) together; 0: none
-  bool shared_gate = false;         ///< Qwen2-MoE: scalar gate on the shared expert
+  std::int64_t shared_hidden = 0;  ///< hidden size of the shared expert(s) together; 0: none
+  bool shared_gate = false;        ///< Qwen2-MoE: scalar gate on the shared expert
   bool router_bias = false;
-  bool expert_bias = false;         ///< GPT-OSS
-  bool stacked = false;             ///< experts kept as 3-D tensors [experts, …] rather than one linear each
+  bool expert_bias = false;  ///< GPT-OSS
+  bool stacked = false;      ///< experts kept as 3-D tensors [experts, …] rather than one linear each
 };
 
 /// How the two residual branches are arranged.
 enum class ResidualKind {
-  sequential,      ///< x + attention(norm(x)), then x + mlp(norm(x))
-  post_norm,       ///< norm after the residual addition (OPT-350M), or on the branch before it (OLMo 2)
-  sandwich,        ///< norms before and after each branch (Gemma 2 and 3, GLM-4)
-  parallel,        ///< both branches read x (NeoX: two norms; GPT-J, Phi, Cohere, Falcon: one)
+  sequential,  ///< x + attention(norm(x)), then x + mlp(norm(x))
+  post_norm,   ///< norm after the residual addition (OPT-350M), or on the branch before it (OLMo 2)
+  sandwich,    ///< norms before and after each branch (Gemma 2 and 3, GLM-4)
+  parallel,    ///< both branches read x (NeoX: two norms; GPT-J, Phi, Cohere, Falcon: one)
 };
 
 struct Layer {
   ResidualKind residual = ResidualKind::sequential;
-  bool branch_post_norm = false;        ///< post_norm: the norm stands on the branch (OLMo 2), not on the sum (OPT)
-  Norm attention_norm, mlp_norm;        ///< before the branch (post_norm: after)
+  bool branch_post_norm = false;  ///< post_norm: the norm stands on the branch (OLMo 2), not on the sum (OPT)
+  Norm attention_norm, mlp_norm;  ///< before the branch (post_norm: after)
   Norm attention_post_norm, mlp_post_norm;  ///< sandwich only
   Attention attention;
   Mlp mlp;
@@ -95,47 +97,48 @@ struct LayerGroup {
 struct Decoder {
   std::int64_t hidden = 0, vocabulary = 0, layers = 0;
   std::int64_t max_positions = 0;
-  std::int64_t embedding_dim = 0;          ///< differs from hidden in OPT-350M (projections in and out)
-  std::int64_t position_rows = 0;          ///< rows of a learned position table (OPT: max_positions + 2)
+  std::int64_t embedding_dim = 0;  ///< differs from hidden in OPT-350M (projections in and out)
+  std::int64_t position_rows = 0;  ///< rows of a learned position table (OPT: max_positions + 2)
   PositionKind position = PositionKind::rotary;
   bool tied_embeddings = false;
   bool head_bias = false;
-  double embedding_scale = 1;              ///< Gemma multiplies embeddings (an extra tensor)
-  double logits_softcap = 0;               ///< Gemma 2
-  double dropout = 0;                      ///< residual dropout of the family's default config (OPT, GPT-2: 0.1)
+  double embedding_scale = 1;  ///< Gemma multiplies embeddings (an extra tensor)
+  double logits_softcap = 0;   ///< Gemma 2
+  double dropout = 0;          ///< residual dropout of the family's default config (OPT, GPT-2: 0.1)
   double attention_dropout = 0;
-  Norm embedding_norm;                     ///< Bloom
+  Norm embedding_norm;  ///< Bloom
   Norm final_norm;
   std::vector<LayerGroup> groups;
   const Layer& layer(std::int64_t index) const;
 };
 
-// --- Weights --------------------------------------------------------------------------------------------------------
+// --- Weights
+// --------------------------------------------------------------------------------------------------------
 
 /// Which dimension tensor parallelism cuts, and the kind of group that cuts it.
 enum class Split {
   replicated,
-  column,       ///< dimension 0 (output features)
-  row,          ///< dimension 1 (input features)
-  vocabulary,   ///< dimension 0, padded as the runtime pads vocabularies
-  qkv,          ///< dimension 0 by head; key/value heads replicated when fewer than ranks
-  expert,       ///< whole experts over expert parallelism (dimension 0 when stacked)
+  column,      ///< dimension 0 (output features)
+  row,         ///< dimension 1 (input features)
+  vocabulary,  ///< dimension 0, padded as the runtime pads vocabularies
+  qkv,         ///< dimension 0 by head; key/value heads replicated when fewer than ranks
+  expert,      ///< whole experts over expert parallelism (dimension 0 when stacked)
 };
 
 /// Where in the pipeline a weight lives.
 enum class Place { embedding, layer, final_norm, head, vision };
 
 struct Tensor {
-  std::string name;                  ///< Transformers' name: model.layers.0.self_attn.q_proj.weight
+  std::string name;  ///< Transformers' name: model.layers.0.self_attn.q_proj.weight
   std::vector<std::int64_t> shape;
   DType dtype = DType::bf16;
-  std::string tied_to;               ///< name of the tensor whose storage this shares; empty otherwise
-  Split split = Split::replicated;   ///< outside experts; of one expert's matrix when `expert` >= 0
+  std::string tied_to;              ///< name of the tensor whose storage this shares; empty otherwise
+  Split split = Split::replicated;  ///< outside experts; of one expert's matrix when `expert` >= 0
   Place place = Place::layer;
-  std::int32_t layer = -1;           ///< decoder layer, or -1
-  std::int32_t expert = -1;          ///< routed expert index; -1: none, -2: all experts stacked in dimension 0
-  bool buffer = false;               ///< lives on the GPU but is no parameter
-  std::int64_t count() const;        ///< elements
+  std::int32_t layer = -1;     ///< decoder layer, or -1
+  std::int32_t expert = -1;    ///< routed expert index; -1: none, -2: all experts stacked in dimension 0
+  bool buffer = false;         ///< lives on the GPU but is no parameter
+  std::int64_t count() const;  ///< elements
 };
 
 /// A model read from a `config.json`.
@@ -145,10 +148,11 @@ struct Architecture {
   std::string transformers_version;  ///< as the config says; empty when it does not
   DType dtype = DType::fp32;         ///< of the checkpoint (dtype | torch_dtype)
   Decoder decoder;
-  std::vector<Tensor> tensors;       ///< in Transformers' order of named parameters; tied tensors listed once more with tied_to
-  std::string layer_class;           ///< decoder layer class, the default wrapping unit: LlamaDecoderLayer …
+  std::vector<Tensor>
+      tensors;  ///< in Transformers' order of named parameters; tied tensors listed once more with tied_to
+  std::string layer_class;  ///< decoder layer class, the default wrapping unit: LlamaDecoderLayer …
 
-  std::int64_t parameters() const;   ///< elements, tied ones counted once, buffers not
+  std::int64_t parameters() const;  ///< elements, tied ones counted once, buffers not
 };
 
 enum class HeadKind { language_model, scalar, sequence_classification };

@@ -16,15 +16,16 @@ struct Unit {
 };
 
 constexpr std::array kUnits = {
-    Unit{"B", 1.0},         Unit{"KB", 1e3},         Unit{"MB", 1e6},          Unit{"GB", 1e9},
-    Unit{"TB", 1e12},       Unit{"KiB", 1024.0},     Unit{"MiB", 1048576.0},   Unit{"GiB", 1073741824.0},
-    Unit{"TiB", 1099511627776.0},
+    Unit{"B", 1.0},         Unit{"KB", 1e3},           Unit{"MB", 1e6},
+    Unit{"GB", 1e9},        Unit{"TB", 1e12},          Unit{"KiB", 1024.0},
+    Unit{"MiB", 1048576.0}, Unit{"GiB", 1073741824.0}, Unit{"TiB", 1099511627776.0},
 };
 
 bool same(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i)
-    if (std::tolower(static_cast<unsigned char>(a[i])) != std::tolower(static_cast<unsigned char>(b[i]))) return false;
+    if (std::tolower(static_cast<unsigned char>(a[i])) != std::tolower(static_cast<unsigned char>(b[i])))
+      return false;
   return true;
 }
 

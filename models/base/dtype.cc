@@ -7,14 +7,16 @@ namespace headroom {
 namespace {
 
 constexpr std::array<std::pair<std::string_view, DType>, 30> kNames = {{
-    {"fp32", DType::fp32},     {"fp16", DType::fp16},       {"bf16", DType::bf16},     {"fp8", DType::fp8},
-    {"int8", DType::int8},     {"uint8", DType::uint8},     {"int64", DType::int64},   {"int32", DType::int32},
-    {"bool", DType::boolean},  {"nf4", DType::nf4},         {"fp64", DType::fp64},     {"float32", DType::fp32},
-    {"float", DType::fp32},    {"float16", DType::fp16},    {"half", DType::fp16},     {"bfloat16", DType::bf16},
-    {"float64", DType::fp64},  {"double", DType::fp64},     {"long", DType::int64},    {"int", DType::int32},
-    {"float8", DType::fp8},    {"e4m3", DType::fp8},        {"fp8_e4m3", DType::fp8},  {"fp8_e5m2", DType::fp8},
-    {"float8_e4m3fn", DType::fp8}, {"float8_e5m2", DType::fp8}, {"32", DType::fp32},   {"16", DType::fp16},
-    {"bf16-mixed", DType::bf16}, {"boolean", DType::boolean},
+    {"fp32", DType::fp32},         {"fp16", DType::fp16},       {"bf16", DType::bf16},
+    {"fp8", DType::fp8},           {"int8", DType::int8},       {"uint8", DType::uint8},
+    {"int64", DType::int64},       {"int32", DType::int32},     {"bool", DType::boolean},
+    {"nf4", DType::nf4},           {"fp64", DType::fp64},       {"float32", DType::fp32},
+    {"float", DType::fp32},        {"float16", DType::fp16},    {"half", DType::fp16},
+    {"bfloat16", DType::bf16},     {"float64", DType::fp64},    {"double", DType::fp64},
+    {"long", DType::int64},        {"int", DType::int32},       {"float8", DType::fp8},
+    {"e4m3", DType::fp8},          {"fp8_e4m3", DType::fp8},    {"fp8_e5m2", DType::fp8},
+    {"float8_e4m3fn", DType::fp8}, {"float8_e5m2", DType::fp8}, {"32", DType::fp32},
+    {"16", DType::fp16},           {"bf16-mixed", DType::bf16}, {"boolean", DType::boolean},
 }};
 
 }  // namespace

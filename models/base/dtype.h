@@ -12,12 +12,16 @@ enum class DType { fp32, fp16, bf16, fp8, int8, uint8, int64, int32, boolean, nf
 constexpr int element_size(DType dtype) {
   switch (dtype) {
     case DType::fp64:
-    case DType::int64: return 8;
+    case DType::int64:
+      return 8;
     case DType::fp32:
-    case DType::int32: return 4;
+    case DType::int32:
+      return 4;
     case DType::fp16:
-    case DType::bf16: return 2;
-    default: return 1;
+    case DType::bf16:
+      return 2;
+    default:
+      return 1;
   }
 }
 

@@ -9,8 +9,8 @@ namespace headroom {
 struct Error {
   /// What kind decides the exit code.
   enum class Kind {
-    input,         ///< the user's files, flags or environment: exit 2
-    incomplete,    ///< could not finish: output not written, interrupted, internal: exit 1
+    input,       ///< the user's files, flags or environment: exit 2
+    incomplete,  ///< could not finish: output not written, interrupted, internal: exit 1
   };
 
   std::string message;  ///< what was expected, what was found, what to do

@@ -28,10 +28,10 @@ inline tl::unexpected<Error> fail(Error error) {
 }  // namespace headroom
 
 /// Returns from the enclosing function with the error of `expression`, if it has one.
-#define HEADROOM_TRY(expression)                                                                  \
-  do {                                                                                            \
-    if (auto headroom_status = (expression); !headroom_status)                                    \
-      return ::tl::unexpected<::headroom::Error>(std::move(headroom_status).error());             \
+#define HEADROOM_TRY(expression)                                                      \
+  do {                                                                                \
+    if (auto headroom_status = (expression); !headroom_status)                        \
+      return ::tl::unexpected<::headroom::Error>(std::move(headroom_status).error()); \
   } while (false)
 
 #define HEADROOM_CONCAT_INNER(a, b) a##b
@@ -40,7 +40,7 @@ inline tl::unexpected<Error> fail(Error error) {
 /// `HEADROOM_ASSIGN(auto x, f());` — x is the value of f(), or the enclosing function returns its error.
 #define HEADROOM_ASSIGN(declaration, expression) \
   HEADROOM_ASSIGN_INNER(HEADROOM_CONCAT(headroom_result_, __LINE__), declaration, expression)
-#define HEADROOM_ASSIGN_INNER(name, declaration, expression)                               \
-  auto name = (expression);                                                                \
-  if (!name) return ::tl::unexpected<::headroom::Error>(std::move(name).error());          \
+#define HEADROOM_ASSIGN_INNER(name, declaration, expression)                      \
+  auto name = (expression);                                                       \
+  if (!name) return ::tl::unexpected<::headroom::Error>(std::move(name).error()); \
   declaration = std::move(*name)

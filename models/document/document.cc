@@ -10,7 +10,8 @@ namespace {
 
 std::string lower(std::string_view text) {
   std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return out;
 }
 
@@ -129,7 +130,8 @@ bool Document::set_path(std::string_view dotted, Document value) {
 }
 
 bool Document::erase(std::string_view key) {
-  const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const auto& e) { return e.first == key; });
+  const auto at =
+      std::find_if(entries_.begin(), entries_.end(), [&](const auto& e) { return e.first == key; });
   if (at == entries_.end()) return false;
   entries_.erase(at);
   return true;

@@ -28,12 +28,14 @@ class Document {
   bool is_list() const { return kind_ == Kind::list; }
   bool is_map() const { return kind_ == Kind::map; }
 
-  int line() const { return line_; }                  ///< from 1; 0 when made in memory
-  const std::string& text() const { return text_; }   ///< of a scalar
-  bool quoted() const { return quoted_; }             ///< scalar was written in quotes: never a number or null
+  int line() const { return line_; }                 ///< from 1; 0 when made in memory
+  const std::string& text() const { return text_; }  ///< of a scalar
+  bool quoted() const { return quoted_; }            ///< scalar was written in quotes: never a number or null
 
-  const std::vector<Document>& items() const { return items_; }                            ///< of a list
-  const std::vector<std::pair<std::string, Document>>& entries() const { return entries_; }  ///< of a map, in file order
+  const std::vector<Document>& items() const { return items_; }  ///< of a list
+  const std::vector<std::pair<std::string, Document>>& entries() const {
+    return entries_;
+  }  ///< of a map, in file order
 
   /// The value at `key` of a map; nullptr when absent or not a map. Does not split dots.
   const Document* find(std::string_view key) const;
@@ -41,8 +43,8 @@ class Document {
   /// The value at a dotted path (`a.b.c`).
   const Document* find_path(std::string_view dotted) const;
 
-  /// The scalar read as a type; nothing when it is not of that form. Numbers accept `1e-6`, `1_000`; booleans the
-  /// YAML 1.1 words true/false/yes/no/on/off in any case.
+  /// The scalar read as a type; nothing when it is not of that form. Numbers accept `1e-6`, `1_000`; booleans
+  /// the YAML 1.1 words true/false/yes/no/on/off in any case.
   std::optional<std::int64_t> as_int() const;
   std::optional<double> as_double() const;
   std::optional<bool> as_bool() const;
@@ -77,7 +79,8 @@ struct ReadLimits {
 };
 
 /// Reads one YAML document (JSON is YAML) from text; `file` is used in messages only.
-Result<Document> parse_document(std::string_view text, const std::string& file, const ReadLimits& limits = {});
+Result<Document> parse_document(std::string_view text, const std::string& file,
+                                const ReadLimits& limits = {});
 
 /// Reads a file: missing, unreadable, a directory, empty, binary or malformed input is an error naming it.
 Result<Document> read_document(const std::string& path, const ReadLimits& limits = {});

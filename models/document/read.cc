@@ -20,8 +20,8 @@ struct LimitReached {
   int line;
 };
 
-/// Builds the tree from the parser's events. Aliases are copied from their anchor, each copy counted, so that an
-/// alias bomb reaches the node limit before it reaches memory.
+/// Builds the tree from the parser's events. Aliases are copied from their anchor, each copy counted, so that
+/// an alias bomb reaches the node limit before it reaches memory.
 class Builder : public YAML::EventHandler {
  public:
   explicit Builder(const ReadLimits& limits) : limits_(limits) {}
@@ -37,7 +37,8 @@ class Builder : public YAML::EventHandler {
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto known = anchors_.find(anchor);
-    if (known == anchors_.end()) throw LimitReached{"an alias points at a value that encloses it", line(mark)};
+    if (known == anchors_.end())
+      throw LimitReached{"an alias points at a value that encloses it", line(mark)};
     count(known->second.second, mark);
     place(known->second.first);
   }
@@ -45,7 +46,8 @@ class Builder : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     const bool quoted = tag == "!" || tag == "tag:yaml.org,2002:str";
-    const bool null = !quoted && (value.empty() || value == "~" || value == "null" || value == "Null" || value == "NULL");
+    const bool null =
+        !quoted && (value.empty() || value == "~" || value == "null" || value == "Null" || value == "NULL");
     if (null && !expects_key()) {
       add(Document::null(line(mark)), anchor, mark);
     } else {
@@ -157,13 +159,15 @@ bool nests_deeper_than(std::string_view text, int limit) {
   return false;
 }
 
-/// Block nesting (`- - - -`, indentation) recurses too: a line indented or dashed deeper than this is refused.
+/// Block nesting (`- - - -`, indentation) recurses too: a line indented or dashed deeper than this is
+/// refused.
 bool indents_deeper_than(std::string_view text, int limit) {
   size_t at = 0;
   while (at < text.size()) {
     const size_t end = std::min(text.find('\n', at), text.size());
     int markers = 0;
-    for (size_t i = at; i < end && (text[i] == ' ' || text[i] == '-' || text[i] == '?' || text[i] == ':'); ++i)
+    for (size_t i = at; i < end && (text[i] == ' ' || text[i] == '-' || text[i] == '?' || text[i] == ':');
+         ++i)
       if (text[i] != ' ') ++markers;
     if (markers > limit) return true;
     at = end + 1;
@@ -179,7 +183,8 @@ Result<Document> parse_document(std::string_view text, const std::string& file, 
   };
   if (static_cast<std::int64_t>(text.size()) > limits.bytes)
     return bad(fmt::format("expected at most {}, found {}", limits.bytes, text.size()), 0);
-  if (text.find('\0') != std::string_view::npos) return bad("expected YAML or JSON text, found binary data", 0);
+  if (text.find('\0') != std::string_view::npos)
+    return bad("expected YAML or JSON text, found binary data", 0);
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
     return bad("expected YAML or JSON, found an empty file", 0);
   if (nests_deeper_than(text, limits.depth * 4) || indents_deeper_than(text, limits.depth))

@@ -48,7 +48,8 @@ void write(const Document& value, int indent, std::string& out);
 
 /// ` value\n` after a `key:` or the nested lines below it.
 void write_after_key(const Document& value, int indent, std::string& out) {
-  const bool nested = (value.is_map() && !value.entries().empty()) || (value.is_list() && !inline_list(value));
+  const bool nested =
+      (value.is_map() && !value.entries().empty()) || (value.is_list() && !inline_list(value));
   out += nested ? "\n" : " ";
   write(value, indent, out);
 }
@@ -56,8 +57,12 @@ void write_after_key(const Document& value, int indent, std::string& out) {
 void write(const Document& value, int indent, std::string& out) {
   const std::string pad(static_cast<size_t>(indent), ' ');
   switch (value.kind()) {
-    case Document::Kind::null: out += "null\n"; return;
-    case Document::Kind::scalar: out += scalar(value) + "\n"; return;
+    case Document::Kind::null:
+      out += "null\n";
+      return;
+    case Document::Kind::scalar:
+      out += scalar(value) + "\n";
+      return;
     case Document::Kind::list:
       if (inline_list(value)) {
         out += "[";

@@ -15,7 +15,8 @@ TEST(ParseDocument, KeepsLinesAndKinds) {
 }
 
 TEST(ParseDocument, ReadsJson) {
-  const auto doc = parse_document(R"({"hidden_size": 896, "rope": {"theta": 1e6}, "tie": true, "x": [1, 2.5]})", "c.json");
+  const auto doc =
+      parse_document(R"({"hidden_size": 896, "rope": {"theta": 1e6}, "tie": true, "x": [1, 2.5]})", "c.json");
   ASSERT_TRUE(doc);
   EXPECT_EQ(doc->find("hidden_size")->as_int(), 896);
   EXPECT_EQ(doc->find_path("rope.theta")->as_int(), 1000000);
@@ -36,11 +37,13 @@ TEST(ParseDocument, AliasBombEndsInAnError) {
 
 TEST(ParseDocument, DeepNestingEndsInAnError) {
   EXPECT_FALSE(parse_document(std::string(100000, '['), "f"));
-  EXPECT_FALSE(parse_document([] {
-    std::string text;
-    for (int i = 0; i < 100000; ++i) text += "- ";
-    return text;
-  }(), "f"));
+  EXPECT_FALSE(parse_document(
+      [] {
+        std::string text;
+        for (int i = 0; i < 100000; ++i) text += "- ";
+        return text;
+      }(),
+      "f"));
 }
 
 TEST(ParseDocument, SyntaxErrorNamesTheLine) {
@@ -50,7 +53,8 @@ TEST(ParseDocument, SyntaxErrorNamesTheLine) {
 }
 
 TEST(WriteYaml, ReadsBackTheSame) {
-  const std::string text = "a: 1\nb:\n  c: \"1\"\n  d: [x, \"a, b\", null]\n  e: {}\nf:\n  - g: 1\n    h: 2\n  - i\n";
+  const std::string text =
+      "a: 1\nb:\n  c: \"1\"\n  d: [x, \"a, b\", null]\n  e: {}\nf:\n  - g: 1\n    h: 2\n  - i\n";
   const auto doc = parse_document(text, "f");
   ASSERT_TRUE(doc);
   const std::string written = write_yaml(*doc);

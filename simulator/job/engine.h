@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/architecture/architecture.h"
+#include "models/base/bytes.h"
+#include "models/base/dtype.h"
+
+namespace headroom {
+
+enum class EngineKind {
+  transformers,  ///< `generate` inside the trainer, with the trainer's weights
+  vllm,
+  sglang,
+  hybrid,  ///< DeepSpeed's hybrid engine, inside the trainer
+};
+
+/// A rollout or reward engine and the settings that decide its memory. Version differences are fields, set by
+/// readers.
+struct Engine {
+  std::string name = "rollout";
+  EngineKind kind = EngineKind::transformers;
+  std::string role = "actor";  ///< whose weights it serves
+  std::string model_name;
+  std::shared_ptr<const Architecture> model;
+  std::int64_t tensor = 1, pipeline = 1, data = 1, expert = 1;
+  DType weights = DType::bf16, kv = DType::bf16;
+  double utilization = 0.9;       ///< vLLM: of total memory; SGLang: of free memory
+  std::optional<Bytes> kv_bytes;  ///< set outright instead of utilization
+  std::optional<std::int64_t> blocks_override;
+  std::int64_t block_size = 16;
+  std::int64_t max_sequences = 256, max_batched_tokens = 8192;
+  std::int64_t max_length = 0;              ///< tokens of one request; 0: the model's maximum
+  bool graphs = true;                       ///< CUDA graphs are captured
+  std::vector<std::int64_t> capture_sizes;  ///< empty: the engine's default list
+  bool graphs_in_budget = true;             ///< the graph estimate is taken out of the KV cache
+  bool counts_others = false;               ///< old vLLM: other processes' memory counts against the engine
+  bool full_and_piecewise_graphs = true;
+  double sampler_rows_factor = 9.6;  ///< fp32 [rows, vocabulary] copies alive while sampling (profiling run)
+  bool processed_logprobs = false;
+  std::int64_t lora_slots = 0, lora_rank = 0;
+  int sleep_level = 2;         ///< 0: never sleeps; 1: weights to the host; 2: weights dropped
+  bool loads_weights = false;  ///< from disk at start rather than by the first sync
+  Bytes host_swap = 0;
+};
+
+}  // namespace headroom

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/architecture/architecture.h"
+#include "models/base/bytes.h"
+#include "models/base/dtype.h"
+#include "simulator/job/engine.h"
+#include "simulator/job/role.h"
+#include "simulator/job/step.h"
+
+namespace headroom {
+
+enum class Algorithm { ppo, grpo, sft, reward_model, dpo };
+
+/// Library versions as far as known; they decide semantics. Empty: the newest that Headroom knows.
+struct Versions {
+  std::string framework, torch, transformers, vllm, sglang, deepspeed, megatron, cuda, nccl;
+};
+
+/// GPUs of one kind. Separate rollout GPUs form a second pool.
+struct Pool {
+  std::string name = "main";
+  std::int64_t nodes = 1, gpus_per_node = 1;
+  std::int64_t gpus() const { return nodes * gpus_per_node; }
+};
+
+/// Sizes of one step, global over all ranks.
+struct Batch {
+  std::int64_t prompts = 0;     ///< prompts a step
+  std::int64_t samples = 1;     ///< responses a prompt
+  std::int64_t mini_batch = 0;  ///< sequences an optimizer step, global
+  std::int64_t epochs = 1;
+  std::int64_t prompt_length = 0;  ///< tokens, the cap
+  std::int64_t response_length = 0;
+  bool padded = true;  ///< micro-batches are rectangles; false: packed tokens without padding
+  std::int64_t sequences() const { return prompts * samples; }
+  std::int64_t sequence_length() const { return prompt_length + response_length; }
+};
+
+/// Lengths below the cap, when given: expected values beside the worst case.
+struct Lengths {
+  double mean_prompt = 0, mean_response = 0;  ///< tokens; 0: unknown
+  std::int64_t max_total = 0;                 ///< longest sequence met; 0: the cap
+  std::string source;
+};
+
+/// One operating-system process on a GPU: an allocator, a CUDA context, communicators.
+struct Process {
+  std::string name;  ///< trainer, rollout, reward_engine
+  std::string pool = "main";
+  std::vector<std::string> roles;  ///< names of roles that live in it
+  std::string engine;              ///< name of the engine it runs; empty: a trainer
+  std::string allocator_settings;  ///< PYTORCH_CUDA_ALLOC_CONF of this process
+  std::int64_t communicators = 0;  ///< NCCL groups of more than one rank that it uses
+};
+
+/// What a run is, with every framework's differences normalised. A framework's reader makes it; executors
+/// read nothing else. `validate_job` states what must hold.
+struct Job {
+  std::string name;
+  std::string framework;  ///< which schema it came from; for messages and write-back, never for behaviour
+  Algorithm algorithm = Algorithm::grpo;
+  Versions versions;
+  std::string gpu;          ///< hardware profile name or file; empty: not given
+  std::vector<Pool> pools;  ///< the first one trains
+  std::vector<Role> roles;
+  std::vector<Engine> engines;
+  std::vector<Process> processes;
+  Batch batch;
+  Lengths lengths;
+  std::vector<PhaseSpec> start;  ///< before the first step (step -1)
+  std::vector<PhaseSpec> step;   ///< of every step
+  int steps = 3;
+  bool resumed = false;  ///< optimizer states exist at start
+  std::vector<std::string> assumptions;
+
+  const Role* role(const std::string& name) const;
+  const Engine* engine(const std::string& name) const;
+  const Process* process(const std::string& name) const;
+};
+
+/// Everything that executors rely on: sizes positive, heads divisible, groups that fit the pools, phases that
+/// name known roles. The first violation, naming the job's field.
+Status validate_job(const Job& job);
+
+}  // namespace headroom

@@ -1,0 +1,149 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/architecture/architecture.h"
+#include "models/base/bytes.h"
+#include "models/base/dtype.h"
+
+namespace headroom {
+
+/// How numbers are stored and computed.
+struct Precision {
+  DType weights = DType::bf16;    ///< storage of the (sharded) parameters
+  DType compute = DType::bf16;    ///< of matrix products and activations
+  bool autocast = false;          ///< compute dtype through torch.autocast rather than stored weights
+  std::optional<DType> master;    ///< separate master copy kept by the optimizer
+  DType gradients = DType::bf16;  ///< of `.grad` (of the shard, when sharded)
+  DType reduce = DType::fp32;     ///< of gradient reduction
+  bool gradient_scaler = false;   ///< fp16 loss scaling
+  bool steps_overflow = false;    ///< every step overflows and is skipped (fp16 at the start of many runs)
+};
+
+/// Sizes of the parallel groups. Data parallelism is what is left of the pool.
+struct Parallel {
+  std::int64_t tensor = 1, pipeline = 1, virtual_pipeline = 1, context = 1, expert = 1;
+  std::int64_t expert_tensor = 0;  ///< 0: as tensor
+  std::int64_t ulysses = 1;        ///< sequence parallelism over attention heads (FSDP)
+  bool sequence = false;           ///< Megatron's sequence parallelism
+  std::int64_t first_stage_layers = 0, last_stage_layers = 0;  ///< 0: even
+  std::int64_t model() const { return tensor * pipeline * context; }
+};
+
+enum class ShardingKind { none, data_parallel, fsdp1, fsdp2, zero1, zero2, zero3, megatron };
+
+/// How weights, gradients and optimizer states are spread over data-parallel ranks, and when they are
+/// gathered.
+struct Sharding {
+  ShardingKind kind = ShardingKind::none;
+  std::int64_t group = 0;  ///< ranks a shard group; 0: all data-parallel ranks. Fewer: hybrid sharding
+  bool reshard_after_forward = true;
+  bool cpu_offload = false;  ///< parameters (and gradients, optimizer) live on the host; units are streamed
+  bool forward_prefetch = false;
+  bool defer_gradient_sync = false;  ///< gradients stay unsharded until the last micro-batch
+  bool root_stays_gathered =
+      false;  ///< FSDP1: the root unit stays unsharded after a forward without backward
+  bool trainable_leaves_wrapped = false;  ///< LoRA: each adapter leaf is its own unit
+  // ZeRO (DeepSpeed): sizes in elements
+  std::int64_t reduce_bucket = 500'000'000, allgather_bucket = 500'000'000;
+  std::int64_t prefetch_bucket = 50'000'000, max_live_parameters = 1'000'000'000;
+  std::int64_t persistence_threshold = 100'000;
+  bool contiguous_gradients = true, overlap_communication = false;
+  bool offload_optimizer = false, offload_parameters = false, pin_memory = false;
+  bool distributed_optimizer = true;  ///< Megatron
+};
+
+enum class RecomputeKind { none, full, selective };
+
+/// Gradient checkpointing.
+struct Recompute {
+  RecomputeKind kind = RecomputeKind::none;
+  bool reentrant = false;
+  std::int64_t every = 1;            ///< full: every n-th layer; Megatron's `uniform` group size
+  std::int64_t layers = 0;           ///< Megatron's `block`: how many layers of a stage; 0: all
+  std::vector<std::string> modules;  ///< selective: core_attn, mlp, moe, layernorm …
+  bool offload_inputs = false;       ///< layer inputs go to pinned host memory between forward and backward
+};
+
+enum class OptimizerKind { adamw, sgd };
+enum class OptimizerImplementation { foreach_, fused, loop, apex, cpu, eight_bit };
+
+struct Optimizer {
+  OptimizerKind kind = OptimizerKind::adamw;
+  OptimizerImplementation implementation = OptimizerImplementation::foreach_;
+  std::optional<DType> states;  ///< dtype of the moments; none: of the optimized weights
+  bool clip = true;
+  double cpu_fraction = 0;  ///< Megatron's hybrid optimizer: part that lives on the host for good
+};
+
+struct LoraSpec {
+  std::int64_t rank = 0;
+  double alpha = 16;
+  std::vector<std::string> targets;  ///< module names; {"all-linear"}
+  std::vector<std::string> saved_modules;
+  DType dtype = DType::fp32;
+};
+
+/// How token log-probabilities are formed from the logits.
+enum class TokenLogprob {
+  log_softmax,
+  cross_entropy,
+  logsumexp,
+  flash_cross_entropy,
+  selective_log_softmax,
+  fused_linear
+};
+
+enum class Entropy { none, forward, backward };  ///< backward: it is part of the loss
+
+struct LossSpec {
+  TokenLogprob token_logprob = TokenLogprob::log_softmax;
+  bool logits_fp32 = false;
+  bool temperature_copy = false;            ///< logits are divided out of place: a second copy
+  bool keeps_logits = false;                ///< the caller holds the logits until its backward is done
+  Entropy logprob_entropy = Entropy::none;  ///< in the log-prob pass
+  Entropy train_entropy = Entropy::none;    ///< in the update
+  bool entropy_compiled = false;
+  std::int64_t entropy_chunk = 0;  ///< rows; 0: all at once
+  bool entropy_recomputed = false;
+  std::int64_t chunk = 0;  ///< rows a chunk of fused or chunked log-probs
+  bool kl = false;         ///< a KL term with the reference's log-probs
+};
+
+enum class AttentionImplementation { sdpa, flash, eager, flash_varlen, transformer_engine };
+
+/// Sequences (or packed tokens) of one forward.
+struct MicroBatch {
+  std::int64_t sequences = 0;  ///< fixed: sequences a rank; 0 with a token budget
+  std::int64_t tokens = 0;     ///< budget a GPU of packed tokens (before sequence parallelism); 0: fixed
+};
+
+/// A model with a part to play: actor, ref, critic, reward.
+struct Role {
+  std::string name;
+  std::string model_name;  ///< as the user wrote it
+  std::shared_ptr<const Architecture> model;
+  HeadKind head = HeadKind::language_model;
+  bool trained = false;
+  std::string shares_weights_of;       ///< LoRA reference: the actor's weights with adapters off
+  bool training_mode_forward = false;  ///< forwards without gradients run in train mode (dropout stays on)
+  bool dropout = false;                ///< the family's dropout is on
+  Precision precision;
+  Parallel parallel;
+  Sharding sharding;
+  Recompute recompute;
+  bool activation_offload = false;  ///< save_on_cpu around forward and loss
+  Optimizer optimizer;
+  std::optional<LoraSpec> lora;
+  LossSpec loss;
+  AttentionImplementation attention = AttentionImplementation::sdpa;
+  bool attention_mask = false;  ///< an explicit mask is passed
+  bool fused_kernels = false;   ///< Liger: fused norm, rotary and SwiGLU
+  MicroBatch train, forward;
+};
+
+}  // namespace headroom

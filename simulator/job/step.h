@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace headroom {
+
+enum class PhaseKind {
+  init,
+  engine_init,
+  load,
+  generate,
+  reward,
+  actor_logprob,
+  ref_logprob,
+  critic_values,
+  train_actor,
+  train_critic,
+  weight_sync,
+  sleep,
+  wake,
+  validate,
+  save_checkpoint,
+  empty_cache,
+};
+
+/// What one action does. `role`, `engine`, `parts` and `count` say to whom and how much.
+enum class Verb {
+  build,            ///< model `role` comes to exist on its device
+  build_optimizer,  ///< its optimizer object (and what it allocates at once, such as master weights)
+  create_states,    ///< optimizer states exist from here on (a resumed run)
+  load,             ///< `parts` of `role` from host to device
+  offload,          ///< `parts` of `role` from device to host
+  release,          ///< `parts` of `role` are dropped
+  empty_cache,      ///< of the process that runs `role`
+  forward,        ///< passes without gradients over the whole batch: log-probs, values or rewards by `output`
+  experience,     ///< advantages and returns on the device
+  train,          ///< all mini-batches: forward, backward, optimizer step
+  generate,       ///< responses for the whole batch, by `engine`
+  start_engine,   ///< load, profile, take KV memory, capture graphs
+  wake_weights,   ///< engine: weights are mapped again
+  wake_kv,        ///< engine: KV cache is mapped again
+  sleep,          ///< engine sleeps at its level
+  score,          ///< a reward engine wakes, scores and sleeps
+  sync_weights,   ///< trainer's weights of `role` stream into `engine`
+  save,           ///< checkpoint of `role`
+  expandable_on,  ///< the process switches expandable segments on …
+  expandable_off,  ///< … or off
+};
+
+/// Parts of a role that residency actions move.
+enum Parts : unsigned { kWeights = 1, kGradients = 2, kOptimizer = 4, kMasterWeights = 8 };
+
+enum class Output { logprobs, values, rewards };
+
+struct Action {
+  Verb verb = Verb::forward;
+  std::string role;    ///< or empty
+  std::string engine;  ///< or empty
+  unsigned parts = 0;  ///< bits of Parts
+  Output output = Output::logprobs;
+  bool from_step_one = false;  ///< does nothing in the first step (states that do not exist yet)
+};
+
+/// When a phase runs.
+struct When {
+  std::int64_t every = 1;  ///< each n-th step
+  std::int64_t from = 0;   ///< first step that has it
+};
+
+/// A phase: what users see as one row. Actions run in order.
+struct PhaseSpec {
+  PhaseKind kind = PhaseKind::init;
+  std::string name;  ///< shown; empty: the kind's name
+  std::vector<Action> actions;
+  When when;
+  bool overlaps_next = false;  ///< runs at the same time as the next phase, in other processes
+};
+
+/// `train_actor`, `ref_logprob`, …
+const char* name(PhaseKind kind);
+
+}  // namespace headroom

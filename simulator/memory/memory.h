@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+
+#include "models/base/bytes.h"
+#include "simulator/memory/component.h"
+#include "simulator/memory/operation.h"
+
+namespace headroom {
+
+/// The small interface against which a tensor program is written, once. Behind it stands the virtual caching
+/// allocator (simulator), a plain sum (closed form) or real CUDA memory (GPU probe); the program does not
+/// know which.
+///
+/// One Memory is one process's view of one device. Calls come in program order from one thread. An executor
+/// that runs out of memory remembers the first failure; from then on calls are accepted and do nothing, so
+/// that programs need no error path of their own.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+
+  /// A block of `requested` bytes for use on `stream` (0: the default stream; others are small ordinals).
+  /// Zero bytes give kNoBlock and no event, as in PyTorch.
+  virtual Block allocate(Bytes requested, Stream stream, Label label) = 0;
+  /// Gives a block back; kNoBlock is ignored.
+  virtual void free(Block block) = 0;
+  /// The block is also in use on `stream`: a later free waits for that stream.
+  virtual void record_stream(Block block, Stream stream) = 0;
+  /// The same bytes now serve another purpose (an incoming gradient becomes `.grad`). No event.
+  virtual void relabel(Block block, Label label) = 0;
+
+  /// Host memory. Pinned blocks come from PyTorch's pinned allocator, which rounds and keeps them.
+  virtual HostBlock allocate_host(Bytes requested, HostKind kind, Component component) = 0;
+  virtual void free_host(HostBlock block) = 0;
+
+  /// torch.cuda.empty_cache().
+  virtual void empty_cache() = 0;
+  /// torch.cuda.synchronize(): pending frees of other streams can complete.
+  virtual void synchronize() = 0;
+
+  /// True when `run` does something: programs may skip building operations otherwise.
+  virtual bool wants_operations() const { return false; }
+  /// The work between the allocations: called after an operation's outputs and temporaries exist and before
+  /// its temporaries go.
+  virtual void run(const Operation&) {}
+};
+
+}  // namespace headroom

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/base/bytes.h"
+#include "simulator/memory/component.h"
+
+namespace headroom {
+
+/// The one result model: every executor fills it, every writer prints it (`headroom.report/1`).
+
+/// What one process did in one phase. Bytes as PyTorch's memory_stats counts them.
+struct ProcessPhase {
+  std::string process;             ///< trainer, rollout, reward_engine
+  std::vector<std::string> roles;  ///< that acted
+  std::int64_t rank = 0;
+  Bytes allocated_start = 0, peak_allocated = 0, allocated_end = 0;
+  Bytes reserved_start = 0, peak_reserved = 0, reserved_end = 0;
+  std::optional<Bytes> reserved_after_empty;  ///< when the phase ends by emptying the cache
+  Bytes peak_active = 0, inactive_split_end = 0;
+  double fragmentation_at_peak = 0;  ///< (reserved - allocated) / reserved at the reserved peak
+  std::int64_t n_allocs = 0, segments = 0, retries = 0;
+  Bytes outside = 0;            ///< context, communicators and libraries of this process on the device
+  Breakdown at_peak_allocated;  ///< at the first moment of that peak; sums to peak_allocated
+  std::optional<std::string> out_of_memory;  ///< the allocator's message
+};
+
+/// A holder of memory at a peak: who made it, where, how much.
+struct Holder {
+  std::string module, operation;
+  Component component = Component::other;
+  Bytes bytes = 0;
+  std::int64_t blocks = 0;
+};
+
+struct PhaseReport {
+  int step = 0;  ///< init is -1, the first step 0
+  std::string phase;
+  Bytes peak_device = 0, peak_host = 0;  ///< peak_host: of the node
+  Bytes margin = 0;
+  double seconds = 0;
+  Breakdown at_peak_device, at_peak_host;
+  std::vector<ProcessPhase> processes;
+  bool bounded = false;  ///< an upper bound (overlapping phases), not an executed interleaving
+};
+
+struct DeviceReport {
+  std::int64_t device = 0;          ///< global GPU index of the one shown
+  std::int64_t alike = 1;           ///< how many GPUs behave the same
+  std::string pool;                 ///< empty, or the pool of separate rollout GPUs
+  std::vector<PhaseReport> phases;  ///< in order of execution
+  std::vector<Holder> holders;      ///< at the overall peak, largest first (simulate)
+};
+
+struct Warning {
+  std::string code;  ///< kv-preemption, unmodelled-key, thin-margin …
+  std::string message;
+  std::string file;
+  int line = 0;
+  std::string key;
+};
+
+struct Report {
+  std::string title, framework, executor;  ///< executor: closed_form, simulator, gpu
+  bool fits = true;
+  Bytes budget = 0;       ///< device bytes a GPU
+  Bytes host_budget = 0;  ///< a node; 0: unchecked
+  Bytes margin = 0;       ///< the largest applied
+  std::vector<DeviceReport> devices;
+  std::vector<Warning> warnings;
+  std::vector<std::string> assumptions;
+  std::vector<std::pair<std::string, std::string>> versions;
+};
+
+/// Where the highest device peak plus margin is: the device, the phase. Null on an empty report.
+struct PeakPlace {
+  const DeviceReport* device = nullptr;
+  const PhaseReport* phase = nullptr;
+};
+PeakPlace highest(const Report& report);
+
+}  // namespace headroom
