@@ -1,14 +1,59 @@
 #include "planner/cli/run.h"
 
-#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+
+#include "planner/cli/help.h"
+#include "planner/cli/output.h"
+#include "planner/cli/parse.h"
 
 namespace headroom::cli {
+namespace {
+
+int dispatch(std::span<const Command> table, const std::vector<std::string>& words, Streams& streams) {
+  HEADROOM_CLI_ASSIGN(const Invocation invocation, parse(table, words), streams);
+  if (invocation.version) {
+    streams.out << "headroom " << kVersion << "\n";
+    return kDone;
+  }
+  if (invocation.help) {
+    (words.empty() ? streams.err : streams.out)
+        << (invocation.command == nullptr ? help(table) : help(*invocation.command));
+    return words.empty() ? kBadInput : kDone;
+  }
+  return invocation.command->run(invocation.arguments, streams);
+}
+
+}  // namespace
+
+int run(std::span<const Command> table, const std::vector<std::string>& words, Streams& streams) {
+  int code = kIncomplete;
+  try {
+    code = dispatch(table, words, streams);
+  } catch (const std::exception& error) {
+    // Nothing of Headroom throws; what arrives here is the library's (memory exhausted, say).
+    streams.err << "headroom: internal error: " << error.what() << "\n";
+    return kIncomplete;
+  }
+  streams.out.flush();
+  if (!streams.out) {
+    streams.err << "headroom: standard output: could not be written\n";
+    return kIncomplete;
+  }
+  return code;
+}
 
 int run(int argc, const char* const* argv) {
-  CLI::App app{"headroom: does the RLHF run fit, and which configuration fits best?"};
-  app.require_subcommand(0, 1);
-  CLI11_PARSE(app, argc, argv);
-  return 0;
+  std::ios::sync_with_stdio(false);
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a failed write, reported like any other
+  remove_pending_output_on_signals();
+  const bool colour = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+  Streams streams{std::cin, std::cout, std::cerr, colour};
+  return run(commands(), {argv + 1, argv + argc}, streams);
 }
 
 }  // namespace headroom::cli

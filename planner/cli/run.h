@@ -1,8 +1,20 @@
 #pragma once
 
+#include <span>
+#include <string>
+#include <vector>
+
+#include "planner/cli/command.h"
+
 namespace headroom::cli {
 
-/// The whole program: parses the command line, runs one subcommand, prints, and returns the exit code.
+inline constexpr const char* kVersion = "0.1.0";
+
+/// Parses `words` (without the program's name), runs one command of `table` and returns the exit code. Output
+/// that could not be written to `streams.out` is an error of its own.
+int run(std::span<const Command> table, const std::vector<std::string>& words, Streams& streams);
+
+/// The whole program on the standard streams.
 int run(int argc, const char* const* argv);
 
 }  // namespace headroom::cli

@@ -1,0 +1,199 @@
+#include "planner/cli/run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "planner/cli/output.h"
+
+namespace headroom::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+Arguments seen;
+
+int record(const Arguments& arguments, Streams& streams) {
+  seen = arguments;
+  streams.out << "ran\n";
+  return kOver;
+}
+
+const std::vector<Command>& table() {
+  static const std::vector<Command> commands = {
+      {"estimate",
+       "predicts",
+       {{"CONFIG", "", "what to read", true, true}, {"--yaml", "FILE", "write"}, {"--keys", "", "show keys"}},
+       kJobFlags | kHardwareFlags | kBudgetFlags | kJsonFlag | kReportFlags,
+       record},
+      {"gpus", "lists", {}, kJsonFlag, record},
+  };
+  return commands;
+}
+
+struct Outcome {
+  int code;
+  std::string out, err;
+};
+
+Outcome run_words(const std::vector<std::string>& words) {
+  std::istringstream in;
+  std::ostringstream out, err;
+  Streams streams{in, out, err};
+  const int code = run(table(), words, streams);
+  return {code, out.str(), err.str()};
+}
+
+TEST(Run, PassesFlagsAndPositionalsOn) {
+  const Outcome outcome = run_words({"estimate", "a.yaml", "--set", "x.y=[1,2]", "b.yaml", "--set", "+z=~",
+                                     "--keys", "--yaml", "-", "--budget", "76GiB", "--nodes=2"});
+  EXPECT_EQ(outcome.code, kOver);
+  EXPECT_EQ(outcome.out, "ran\n");
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_THAT(seen.all("CONFIG"), ElementsAre("a.yaml", "b.yaml"));
+  EXPECT_THAT(seen.common.overrides, ElementsAre("x.y=[1,2]", "+z=~"));
+  EXPECT_EQ(seen.text("--yaml"), "-");
+  EXPECT_TRUE(seen.has("--keys"));
+  EXPECT_FALSE(seen.has("--quiet"));
+  EXPECT_EQ(seen.common.nodes, 2);
+  ASSERT_EQ(seen.common.budgets.size(), 1u);
+  EXPECT_EQ(seen.common.budgets[0].of(0), 76 * kGiB);
+}
+
+TEST(Run, StandardInputIsAFileNamedDash) {
+  run_words({"estimate", "-"});
+  EXPECT_THAT(seen.all("CONFIG"), ElementsAre("-"));
+}
+
+TEST(Run, NamesTheNearestCommandAndFlag) {
+  Outcome outcome = run_words({"estimat"});
+  EXPECT_EQ(outcome.code, kBadInput);
+  EXPECT_EQ(outcome.err,
+            "headroom: estimat: unknown command; did you mean 'estimate'?; see `headroom --help`\n");
+  outcome = run_words({"estimate", "a", "--bugdet", "7GiB"});
+  EXPECT_EQ(outcome.code, kBadInput);
+  EXPECT_EQ(outcome.err, "headroom: --bugdet: unknown flag; did you mean '--budget'?\n");
+}
+
+TEST(Run, UsageErrorsAreInputErrors) {
+  const std::vector<std::vector<std::string>> lines = {
+      {"estimate"},
+      {"estimate", "a", "--yaml"},
+      {"estimate", "a", "--yaml", "x", "--yaml", "y"},
+      {"estimate", "a", "--nodes", "0"},
+      {"estimate", "a", "--nodes", "99999999999999999999"},
+      {"estimate", "a", "--budget", "80"},
+      {"estimate", "a", "--budget", "-3GiB"},
+      {"estimate", "a", "--budget", "1GiB", "--budget", "2GiB"},
+      {"estimate", "a", "--budget", "1.5"},
+      {"estimate", "a", "--host-budget", "0.5"},
+      {"estimate", "a", "--json", "-", "--csv", "-"},
+      {"gpus", "extra"},
+      {"gpus", "--budget", "1GiB"},
+      {"--json", "x"},
+      {""},
+  };
+  for (const auto& words : lines) {
+    const Outcome outcome = run_words(words);
+    EXPECT_EQ(outcome.code, kBadInput) << ::testing::PrintToString(words);
+    EXPECT_THAT(outcome.err, StartsWith("headroom: ")) << ::testing::PrintToString(words);
+    EXPECT_EQ(outcome.out, "") << ::testing::PrintToString(words);
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+}
+
+TEST(Run, BudgetsAPool) {
+  run_words({"estimate", "a", "--budget", "main=0.9", "--budget", "rollout=40GB", "--margin", "0"});
+  ASSERT_EQ(seen.common.budgets.size(), 2u);
+  EXPECT_EQ(seen.common.budgets[0].pool, "main");
+  EXPECT_EQ(seen.common.budgets[0].of(1000), 900);
+  EXPECT_EQ(seen.common.budgets[1].of(1), 40'000'000'000);
+  EXPECT_EQ(seen.common.margin->of(80 * kGiB), 0);
+}
+
+TEST(Run, HelpIsGrouped) {
+  const Outcome outcome = run_words({"estimate", "--help"});
+  EXPECT_EQ(outcome.code, kDone);
+  EXPECT_THAT(outcome.out,
+              StartsWith("predicts\n\nUsage: headroom estimate CONFIG… [options]\n\nArguments:\n"));
+  for (const char* group : {"\nOptions:\n", "\nThe run:\n", "\nThe machine:\n", "\nLimits:\n", "\nOutput:\n"})
+    EXPECT_THAT(outcome.out, HasSubstr(group));
+  EXPECT_EQ(run_words({"--help"}).code, kDone);
+  EXPECT_EQ(run_words({}).code, kBadInput);
+}
+
+TEST(Run, AnOutputThatFailsIsIncomplete) {
+  std::istringstream in;
+  std::ostringstream out, err;
+  out.setstate(std::ios::badbit);
+  Streams streams{in, out, err};
+  EXPECT_EQ(run(table(), {"gpus"}, streams), kIncomplete);
+  EXPECT_EQ(err.str(), "headroom: standard output: could not be written\n");
+}
+
+class Output : public ::testing::Test {
+ protected:
+  std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) /
+                                 ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  std::istringstream in;
+  std::ostringstream out, err;
+  Streams streams{in, out, err};
+
+  void SetUp() override { std::filesystem::create_directories(folder); }
+  void TearDown() override { std::filesystem::remove_all(folder); }
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      names.push_back(entry.path().filename());
+    return names;
+  }
+};
+
+TEST_F(Output, ReplacesAFileAndLeavesNothingElse) {
+  const std::string path = folder / "out.json";
+  ASSERT_TRUE(write_output(path, "first, longer", streams));
+  ASSERT_TRUE(write_output(path, "second", streams));
+  std::ifstream file(path);
+  std::string text;
+  std::getline(file, text);
+  EXPECT_EQ(text, "second");
+  EXPECT_THAT(files(), ElementsAre("out.json"));
+}
+
+TEST_F(Output, KeepsALinkAndWritesItsTarget) {
+  std::ofstream(folder / "target") << "old";
+  std::filesystem::create_symlink("target", folder / "link");
+  ASSERT_TRUE(write_output(folder / "link", "new", streams));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  std::ifstream file(folder / "target");
+  std::string text;
+  file >> text;
+  EXPECT_EQ(text, "new");
+}
+
+TEST_F(Output, UnwritablePlacesAreIncomplete) {
+  for (const std::string& path : {std::string(folder), (folder / "none" / "out").string(),
+                                  std::string("/dev/full"), std::string(5000, 'x')}) {
+    const Status status = write_output(path, "text", streams);
+    ASSERT_FALSE(status) << path;
+    EXPECT_EQ(status.error().kind, Error::Kind::incomplete);
+    EXPECT_EQ(status.error().file, path);
+  }
+  EXPECT_TRUE(files().empty());
+}
+
+TEST_F(Output, SpecialFilesAreWrittenInPlace) {
+  ASSERT_TRUE(write_output("/dev/null", "text", streams));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  ASSERT_TRUE(write_output("-", "text", streams));
+  EXPECT_EQ(out.str(), "text");
+}
+
+}  // namespace
+}  // namespace headroom::cli
