@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/base/bytes.h"
@@ -15,8 +16,7 @@ namespace headroom {
 /// written) and `tensors` (every weight with name, shape and sharding rule, from which inventories and shards
 /// are summed).
 
-// --- Blocks
-// ---------------------------------------------------------------------------------------------------------
+// --- Blocks ----------------------------------------------------------------------------------------------
 
 enum class NormKind { rms, layer };
 
@@ -27,6 +27,7 @@ struct Norm {
   bool bias = false;      ///< LayerNorm only
   bool plus_one = false;  ///< Gemma multiplies by (1 + weight) in fp32
   bool present() const { return size > 0; }
+  friend bool operator==(const Norm&, const Norm&) = default;
 };
 
 enum class AttentionKind {
@@ -52,6 +53,7 @@ struct Attention {
   double softcap = 0;               ///< Gemma 2: tanh cap on the scores (eager attention)
   // latent attention; 0 otherwise
   std::int64_t query_rank = 0, kv_rank = 0, nope_dim = 0, rope_dim = 0;
+  friend bool operator==(const Attention&, const Attention&) = default;
 };
 
 enum class MlpKind { gated, plain, experts };
@@ -69,6 +71,7 @@ struct Mlp {
   bool router_bias = false;
   bool expert_bias = false;  ///< GPT-OSS
   bool stacked = false;      ///< experts kept as 3-D tensors [experts, …] rather than one linear each
+  friend bool operator==(const Mlp&, const Mlp&) = default;
 };
 
 /// How the two residual branches are arranged.
@@ -86,6 +89,7 @@ struct Layer {
   Norm attention_post_norm, mlp_post_norm;  ///< sandwich only
   Attention attention;
   Mlp mlp;
+  friend bool operator==(const Layer&, const Layer&) = default;
 };
 
 /// Equal neighbouring layers are described once.
@@ -112,33 +116,53 @@ struct Decoder {
   const Layer& layer(std::int64_t index) const;
 };
 
-// --- Weights
-// --------------------------------------------------------------------------------------------------------
+// --- Weights ---------------------------------------------------------------------------------------------
 
-/// Which dimension tensor parallelism cuts, and the kind of group that cuts it.
+/// Which dimension tensor parallelism cuts: of a linear's weight [out, in], or of its bias. Routed experts
+/// are cut by the expert-tensor group instead, and whole experts are dealt out over expert parallelism.
 enum class Split {
   replicated,
   column,      ///< dimension 0 (output features)
   row,         ///< dimension 1 (input features)
   vocabulary,  ///< dimension 0, padded as the runtime pads vocabularies
   qkv,         ///< dimension 0 by head; key/value heads replicated when fewer than ranks
-  expert,      ///< whole experts over expert parallelism (dimension 0 when stacked)
 };
 
 /// Where in the pipeline a weight lives.
 enum class Place { embedding, layer, final_norm, head, vision };
+
+/// What module holds a tensor: decides what adapters attach to and what is quantised.
+enum class Role {
+  linear,  ///< weight of a Linear or of GPT-2's Conv1D
+  embedding,
+  norm,     ///< weight or bias of a norm
+  bias,     ///< of a linear
+  experts,  ///< stacked expert matrices or their biases
+  other,    ///< routers that are no Linear, attention sinks, convolutions
+};
 
 struct Tensor {
   std::string name;  ///< Transformers' name: model.layers.0.self_attn.q_proj.weight
   std::vector<std::int64_t> shape;
   DType dtype = DType::bf16;
   std::string tied_to;              ///< name of the tensor whose storage this shares; empty otherwise
-  Split split = Split::replicated;  ///< outside experts; of one expert's matrix when `expert` >= 0
+  Split split = Split::replicated;  ///< of one expert's matrix when `expert` is not -1
+  Role role = Role::other;
+  bool transposed = false;  ///< the matrix is stored [in, out]: Conv1D, GPT-OSS experts
   Place place = Place::layer;
   std::int32_t layer = -1;     ///< decoder layer, or -1
   std::int32_t expert = -1;    ///< routed expert index; -1: none, -2: all experts stacked in dimension 0
   bool buffer = false;         ///< lives on the GPU but is no parameter
+  bool trainable = true;       ///< receives a gradient
   std::int64_t count() const;  ///< elements
+};
+
+/// What stands on the body.
+enum class HeadKind {
+  language_model,           ///< lm_head, tied to the embedding or not
+  scalar,                   ///< v_head.weight [1, hidden], as DeepSpeed-Chat's reward and critic models
+  sequence_classification,  ///< score.weight [labels, hidden], no bias
+  token_classification,     ///< score with bias: verl's critics
 };
 
 /// A model read from a `config.json`.
@@ -147,14 +171,16 @@ struct Architecture {
   std::string source;                ///< path or preset name, for messages
   std::string transformers_version;  ///< as the config says; empty when it does not
   DType dtype = DType::fp32;         ///< of the checkpoint (dtype | torch_dtype)
+  HeadKind head = HeadKind::language_model;
+  std::int64_t labels = 0;  ///< rows of the head when it is no language model's
   Decoder decoder;
   std::vector<Tensor>
       tensors;  ///< in Transformers' order of named parameters; tied tensors listed once more with tied_to
   std::string layer_class;  ///< decoder layer class, the default wrapping unit: LlamaDecoderLayer …
 
   std::int64_t parameters() const;  ///< elements, tied ones counted once, buffers not
+  std::int64_t trainable_parameters() const;
+  const Tensor* find(std::string_view name) const;  ///< by name; nullptr when absent. O(tensors)
 };
-
-enum class HeadKind { language_model, scalar, sequence_classification };
 
 }  // namespace headroom

@@ -1,0 +1,114 @@
+#include "models/architecture/blocks.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+namespace headroom {
+
+Norm rms_norm(std::int64_t size) {
+  return {.kind = NormKind::rms, .size = size};
+}
+
+Norm layer_norm(std::int64_t size, bool bias) {
+  return {.kind = NormKind::layer, .size = size, .bias = bias};
+}
+
+std::vector<LayerGroup> equal_layers(std::int64_t count, const Layer& layer) {
+  return {{.first = 0, .count = count, .layer = layer}};
+}
+
+std::int64_t default_head_dim(Config& config, std::int64_t hidden, std::int64_t heads) {
+  if (hidden % heads != 0)
+    config.reject(
+        "hidden_size",
+        fmt::format("expected a multiple of the {} attention heads or a head_dim, found {}", heads, hidden));
+  return hidden / heads;
+}
+
+Decoder read_decoder(Config& config, const Defaults& defaults) {
+  Decoder decoder;
+  decoder.vocabulary = config.size("vocab_size", defaults.vocabulary);
+  decoder.hidden = config.essential("hidden_size", defaults.hidden);
+  decoder.layers = config.essential("num_hidden_layers", defaults.layers);
+  decoder.max_positions = config.size("max_position_embeddings", defaults.max_positions);
+  decoder.tied_embeddings = config.flag("tie_word_embeddings", defaults.tied);
+  decoder.embedding_dim = decoder.hidden;
+  decoder.final_norm = rms_norm(decoder.hidden);
+  return decoder;
+}
+
+Attention read_attention(Config& config, const Defaults& defaults, std::int64_t hidden) {
+  Attention attention;
+  attention.heads = config.essential("num_attention_heads", defaults.heads);
+  attention.kv_heads =
+      config.size("num_key_value_heads", defaults.kv_heads > 0 ? defaults.kv_heads : attention.heads);
+  attention.head_dim = config.size("head_dim", defaults.head_dim);
+  if (attention.head_dim == 0) attention.head_dim = default_head_dim(config, hidden, attention.heads);
+  attention.value_head_dim = attention.head_dim;
+  attention.rotary_dim = attention.head_dim;
+  attention.qkv_bias = attention.output_bias = config.flag("attention_bias", defaults.attention_bias);
+  return attention;
+}
+
+Mlp read_gated_mlp(Config& config, const Defaults& defaults) {
+  Mlp mlp;
+  mlp.hidden = config.size("intermediate_size", defaults.intermediate);
+  mlp.activation = config.text({"hidden_act", "hidden_activation"}, defaults.activation);
+  return mlp;
+}
+
+Layer read_layer(Config& config, const Defaults& defaults, std::int64_t hidden) {
+  Layer layer;
+  layer.attention = read_attention(config, defaults, hidden);
+  layer.mlp = read_gated_mlp(config, defaults);
+  layer.attention_norm = layer.mlp_norm = rms_norm(hidden);
+  return layer;
+}
+
+void write_attention(TensorWriter& out, std::string_view module, const Attention& attention,
+                     std::string_view output) {
+  const std::int64_t hidden = out.decoder().hidden;
+  const std::int64_t queries = attention.heads * attention.head_dim;
+  const std::int64_t keys = attention.kv_heads * attention.head_dim;
+  const std::string at = std::string(module) + ".";
+  out.linear(at + "q_proj", queries, hidden, Split::column, attention.qkv_bias);
+  out.linear(at + "k_proj", keys, hidden, Split::qkv, attention.qkv_bias);
+  out.linear(at + "v_proj", keys, hidden, Split::qkv, attention.qkv_bias);
+  out.linear(at + std::string(output), hidden, queries, Split::row, attention.output_bias);
+  out.norm(at + "q_norm", attention.query_norm);
+  out.norm(at + "k_norm", attention.key_norm);
+}
+
+void write_gated_mlp(TensorWriter& out, std::string_view module, const Mlp& mlp) {
+  const std::int64_t hidden = out.decoder().hidden;
+  const std::string at = std::string(module) + ".";
+  if (mlp.fused_gate_up) {
+    out.linear(at + "gate_up_proj", 2 * mlp.hidden, hidden, Split::column, mlp.bias);
+  } else {
+    out.linear(at + "gate_proj", mlp.hidden, hidden, Split::column, mlp.bias);
+    out.linear(at + "up_proj", mlp.hidden, hidden, Split::column, mlp.bias);
+  }
+  out.linear(at + "down_proj", hidden, mlp.hidden, Split::row, mlp.bias);
+}
+
+void write_plain_mlp(TensorWriter& out, std::string_view up, std::string_view down, const Mlp& mlp) {
+  const std::int64_t hidden = out.decoder().hidden;
+  out.linear(up, mlp.hidden, hidden, Split::column, mlp.bias);
+  out.linear(down, hidden, mlp.hidden, Split::row, mlp.bias);
+}
+
+void write_llama(TensorWriter& out) {
+  const Decoder& decoder = out.decoder();
+  out.embedding("model.embed_tokens", decoder.vocabulary, decoder.hidden);
+  out.layers("model.layers", [&](const Layer& layer) {
+    write_attention(out, "self_attn", layer.attention);
+    write_gated_mlp(out, "mlp", layer.mlp);
+    out.norm("input_layernorm", layer.attention_norm);
+    out.norm("post_attention_layernorm", layer.mlp_norm);
+  });
+  out.norm("model.norm", decoder.final_norm);
+  out.head("lm_head", "model.embed_tokens.weight", decoder.hidden);
+}
+
+}  // namespace headroom

@@ -1,0 +1,20 @@
+#include "models/architecture/blocks.h"
+#include "models/architecture/family.h"
+
+namespace headroom {
+namespace {
+
+void describe(Config& config, Architecture& model) {
+  const Defaults defaults{};
+  Decoder& decoder = model.decoder = read_decoder(config, defaults);
+  Layer layer = read_layer(config, defaults, decoder.hidden);
+  layer.mlp.bias = config.flag("mlp_bias", false);
+  decoder.groups = equal_layers(decoder.layers, layer);
+}
+
+}  // namespace
+
+extern const Family kLlama;
+const Family kLlama{"llama", "LlamaDecoderLayer", describe, write_llama};
+
+}  // namespace headroom

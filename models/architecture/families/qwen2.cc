@@ -1,0 +1,25 @@
+#include "models/architecture/blocks.h"
+#include "models/architecture/family.h"
+#include "models/architecture/sliding.h"
+
+namespace headroom {
+namespace {
+
+constexpr Defaults kDefaults{
+    .vocabulary = 151936, .intermediate = 22016, .kv_heads = 32, .max_positions = 32768};
+
+/// Biases on queries, keys and values, none on the output.
+void describe(Config& config, Architecture& model) {
+  Decoder& decoder = model.decoder = read_decoder(config, kDefaults);
+  Layer layer = read_layer(config, kDefaults, decoder.hidden);
+  layer.attention.qkv_bias = true;
+  layer.attention.output_bias = false;
+  decoder.groups = read_sliding_layers(config, decoder.layers, layer, qwen_sliding(config));
+}
+
+}  // namespace
+
+extern const Family kQwen2;
+const Family kQwen2{"qwen2", "Qwen2DecoderLayer", describe, write_llama};
+
+}  // namespace headroom
