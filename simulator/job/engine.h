@@ -19,6 +19,23 @@ enum class EngineKind {
   hybrid,  ///< DeepSpeed's hybrid engine, inside the trainer
 };
 
+/// How a trainer's weights reach an engine that lives in another process.
+enum class WeightExport {
+  per_tensor,          ///< each tensor is gathered, sent and freed
+  sharded_state_dict,  ///< FSDP1: every unit is gathered once and leaves a sharded copy, then tensor by
+                       ///< tensor
+  full_parameters,     ///< all units are gathered at once and kept until everything is sent
+  layers,              ///< one unit at a time is gathered, sent and freed
+};
+
+struct WeightSync {
+  WeightExport kind = WeightExport::per_tensor;
+  Bytes bucket = 0;            ///< transfer buffer in the trainer process; 0: tensors are passed one by one
+  DType dtype = DType::bf16;   ///< in which tensors are gathered and sent
+  bool adapters_only = false;  ///< LoRA: only adapters after the first time
+  bool operator==(const WeightSync&) const = default;
+};
+
 /// A rollout or reward engine and the settings that decide its memory. Version differences are fields, set by
 /// readers.
 struct Engine {
@@ -39,13 +56,16 @@ struct Engine {
   std::vector<std::int64_t> capture_sizes;  ///< empty: the engine's default list
   bool graphs_in_budget = true;             ///< the graph estimate is taken out of the KV cache
   bool counts_others = false;               ///< old vLLM: other processes' memory counts against the engine
-  bool full_and_piecewise_graphs = true;
+  bool full_and_piecewise_graphs = true;    ///< both kinds are captured; false: piecewise alone
   double sampler_rows_factor = 9.6;  ///< fp32 [rows, vocabulary] copies alive while sampling (profiling run)
   bool processed_logprobs = false;
   std::int64_t lora_slots = 0, lora_rank = 0;
-  int sleep_level = 2;         ///< 0: never sleeps; 1: weights to the host; 2: weights dropped
-  bool loads_weights = false;  ///< from disk at start rather than by the first sync
+  int sleep_level = 2;               ///< 0: never sleeps; 1: weights to the host; 2: weights dropped
+  bool sleep_keeps_weights = false;  ///< sleeping drops the KV cache only
+  bool loads_weights = false;        ///< from disk at start rather than by the first sync
   Bytes host_swap = 0;
+  WeightSync sync;
+  bool operator==(const Engine&) const = default;
 };
 
 }  // namespace headroom

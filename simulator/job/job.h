@@ -21,6 +21,7 @@ enum class Algorithm { ppo, grpo, sft, reward_model, dpo };
 /// Library versions as far as known; they decide semantics. Empty: the newest that Headroom knows.
 struct Versions {
   std::string framework, torch, transformers, vllm, sglang, deepspeed, megatron, cuda, nccl;
+  bool operator==(const Versions&) const = default;
 };
 
 /// GPUs of one kind. Separate rollout GPUs form a second pool.
@@ -28,6 +29,7 @@ struct Pool {
   std::string name = "main";
   std::int64_t nodes = 1, gpus_per_node = 1;
   std::int64_t gpus() const { return nodes * gpus_per_node; }
+  bool operator==(const Pool&) const = default;
 };
 
 /// Sizes of one step, global over all ranks.
@@ -38,9 +40,11 @@ struct Batch {
   std::int64_t epochs = 1;
   std::int64_t prompt_length = 0;  ///< tokens, the cap
   std::int64_t response_length = 0;
-  bool padded = true;  ///< micro-batches are rectangles; false: packed tokens without padding
+  std::int64_t generated_prompts =
+      0;  ///< prompts a step that are generated for; 0: as `prompts`. More: some are filtered out
   std::int64_t sequences() const { return prompts * samples; }
   std::int64_t sequence_length() const { return prompt_length + response_length; }
+  bool operator==(const Batch&) const = default;
 };
 
 /// Lengths below the cap, when given: expected values beside the worst case.
@@ -48,6 +52,7 @@ struct Lengths {
   double mean_prompt = 0, mean_response = 0;  ///< tokens; 0: unknown
   std::int64_t max_total = 0;                 ///< longest sequence met; 0: the cap
   std::string source;
+  bool operator==(const Lengths&) const = default;
 };
 
 /// One operating-system process on a GPU: an allocator, a CUDA context, communicators.
@@ -58,6 +63,7 @@ struct Process {
   std::string engine;              ///< name of the engine it runs; empty: a trainer
   std::string allocator_settings;  ///< PYTORCH_CUDA_ALLOC_CONF of this process
   std::int64_t communicators = 0;  ///< NCCL groups of more than one rank that it uses
+  bool operator==(const Process&) const = default;
 };
 
 /// What a run is, with every framework's differences normalised. A framework's reader makes it; executors
@@ -78,11 +84,20 @@ struct Job {
   std::vector<PhaseSpec> step;   ///< of every step
   int steps = 3;
   bool resumed = false;  ///< optimizer states exist at start
+  std::int64_t helpers =
+      0;  ///< processes a node without a GPU: agent loops, servers, reward workers, the driver
   std::vector<std::string> assumptions;
+  std::vector<std::string>
+      not_modelled;  ///< what no program models yet: while not empty, a verdict is undetermined
 
   const Role* role(const std::string& name) const;
   const Engine* engine(const std::string& name) const;
   const Process* process(const std::string& name) const;
+  /// The process that `role` lives in; the pool of a process. Null when the job names none.
+  const Process* process_of(const std::string& role) const;
+  const Pool* pool(const std::string& name) const;
+
+  bool operator==(const Job&) const = default;
 };
 
 /// Everything that executors rely on: sizes positive, heads divisible, groups that fit the pools, phases that

@@ -22,6 +22,7 @@ struct Precision {
   DType reduce = DType::fp32;     ///< of gradient reduction
   bool gradient_scaler = false;   ///< fp16 loss scaling
   bool steps_overflow = false;    ///< every step overflows and is skipped (fp16 at the start of many runs)
+  bool operator==(const Precision&) const = default;
 };
 
 /// Sizes of the parallel groups. Data parallelism is what is left of the pool.
@@ -32,6 +33,7 @@ struct Parallel {
   bool sequence = false;           ///< Megatron's sequence parallelism
   std::int64_t first_stage_layers = 0, last_stage_layers = 0;  ///< 0: even
   std::int64_t model() const { return tensor * pipeline * context; }
+  bool operator==(const Parallel&) const = default;
 };
 
 enum class ShardingKind { none, data_parallel, fsdp1, fsdp2, zero1, zero2, zero3, megatron };
@@ -46,7 +48,8 @@ struct Sharding {
   bool forward_prefetch = false;
   bool defer_gradient_sync = false;  ///< gradients stay unsharded until the last micro-batch
   bool root_stays_gathered =
-      false;  ///< FSDP1: the root unit stays unsharded after a forward without backward
+      false;                   ///< FSDP1: the root unit stays unsharded after a forward without backward
+  bool layers_wrapped = true;  ///< each decoder layer is a unit; false: the whole model is one
   bool trainable_leaves_wrapped = false;  ///< LoRA: each adapter leaf is its own unit
   // ZeRO (DeepSpeed): sizes in elements
   std::int64_t reduce_bucket = 500'000'000, allgather_bucket = 500'000'000;
@@ -55,6 +58,7 @@ struct Sharding {
   bool contiguous_gradients = true, overlap_communication = false;
   bool offload_optimizer = false, offload_parameters = false, pin_memory = false;
   bool distributed_optimizer = true;  ///< Megatron
+  bool operator==(const Sharding&) const = default;
 };
 
 enum class RecomputeKind { none, full, selective };
@@ -67,6 +71,7 @@ struct Recompute {
   std::int64_t layers = 0;           ///< Megatron's `block`: how many layers of a stage; 0: all
   std::vector<std::string> modules;  ///< selective: core_attn, mlp, moe, layernorm …
   bool offload_inputs = false;       ///< layer inputs go to pinned host memory between forward and backward
+  bool operator==(const Recompute&) const = default;
 };
 
 enum class OptimizerKind { adamw, sgd };
@@ -78,6 +83,7 @@ struct Optimizer {
   std::optional<DType> states;  ///< dtype of the moments; none: of the optimized weights
   bool clip = true;
   double cpu_fraction = 0;  ///< Megatron's hybrid optimizer: part that lives on the host for good
+  bool operator==(const Optimizer&) const = default;
 };
 
 struct LoraSpec {
@@ -86,6 +92,7 @@ struct LoraSpec {
   std::vector<std::string> targets;  ///< module names; {"all-linear"}
   std::vector<std::string> saved_modules;
   DType dtype = DType::fp32;
+  bool operator==(const LoraSpec&) const = default;
 };
 
 /// How token log-probabilities are formed from the logits.
@@ -110,8 +117,13 @@ struct LossSpec {
   bool entropy_compiled = false;
   std::int64_t entropy_chunk = 0;  ///< rows; 0: all at once
   bool entropy_recomputed = false;
-  std::int64_t chunk = 0;  ///< rows a chunk of fused or chunked log-probs
-  bool kl = false;         ///< a KL term with the reference's log-probs
+  std::int64_t chunk =
+      0;            ///< rows a chunk of fused or chunked log-probs; fused with 0: no logits are ever formed
+  bool kl = false;  ///< a KL term with the reference's log-probs
+  bool sum_pi_squared = false;      ///< Σ p² over the vocabulary is computed in the update
+  bool keeps_outputs = false;       ///< each micro-batch's outputs live until the optimizer step
+  bool keeps_unused_graph = false;  ///< ... with the autograd graph of outputs that the loss does not use
+  bool operator==(const LossSpec&) const = default;
 };
 
 enum class AttentionImplementation { sdpa, flash, eager, flash_varlen, transformer_engine };
@@ -119,7 +131,12 @@ enum class AttentionImplementation { sdpa, flash, eager, flash_varlen, transform
 /// Sequences (or packed tokens) of one forward.
 struct MicroBatch {
   std::int64_t sequences = 0;  ///< fixed: sequences a rank; 0 with a token budget
-  std::int64_t tokens = 0;     ///< budget a GPU of packed tokens (before sequence parallelism); 0: fixed
+  std::int64_t tokens =
+      0;  ///< budget a GPU; times ulysses and context sizes it bounds one packed micro-batch; 0: fixed
+  std::int64_t round_to = 1;  ///< packed tokens are padded up to a multiple
+  double overshoot =
+      0;  ///< part by which a packed micro-batch may exceed its budget (balanced by compute, not by tokens)
+  bool operator==(const MicroBatch&) const = default;
 };
 
 /// A model with a part to play: actor, ref, critic, reward.
@@ -143,7 +160,15 @@ struct Role {
   AttentionImplementation attention = AttentionImplementation::sdpa;
   bool attention_mask = false;  ///< an explicit mask is passed
   bool fused_kernels = false;   ///< Liger: fused norm, rotary and SwiGLU
+  bool packed = false;          ///< micro-batches are packed tokens without padding; false: rectangles
+  std::int64_t mini_batch = 0;  ///< sequences an optimizer step, global; 0: the batch's
+  std::int64_t epochs = 0;      ///< passes over the batch; 0: the batch's
   MicroBatch train, forward;
+  bool loads_on_every_rank =
+      false;  ///< at init every rank holds the whole model on the host, not only one a shard group
+  bool offload_pinned = true;           ///< offloaded weights lie in pinned host memory
+  bool model_in_shared_memory = false;  ///< the model's files are first copied to /dev/shm
+  bool operator==(const Role&) const = default;
 };
 
 }  // namespace headroom

@@ -34,18 +34,20 @@ enum class Verb {
   offload,          ///< `parts` of `role` from device to host
   release,          ///< `parts` of `role` are dropped
   empty_cache,      ///< of the process that runs `role`
-  forward,        ///< passes without gradients over the whole batch: log-probs, values or rewards by `output`
-  experience,     ///< advantages and returns on the device
-  train,          ///< all mini-batches: forward, backward, optimizer step
-  generate,       ///< responses for the whole batch, by `engine`
-  start_engine,   ///< load, profile, take KV memory, capture graphs
-  wake_weights,   ///< engine: weights are mapped again
-  wake_kv,        ///< engine: KV cache is mapped again
-  sleep,          ///< engine sleeps at its level
-  score,          ///< a reward engine wakes, scores and sleeps
-  sync_weights,   ///< trainer's weights of `role` stream into `engine`
-  save,           ///< checkpoint of `role`
-  expandable_on,  ///< the process switches expandable segments on …
+  forward,       ///< passes without gradients over the whole batch: log-probs, values or rewards by `output`
+  experience,    ///< advantages and returns on the device
+  train,         ///< all mini-batches: forward, backward, optimizer step
+  generate,      ///< responses for the whole batch, by `engine`
+  start_engine,  ///< load, profile, take KV memory, capture graphs
+  export_weights,  ///< the state dict of `role` that sync_weights streams is made (sharded copies stay until
+                   ///< then)
+  wake_weights,    ///< engine: weights are mapped again
+  wake_kv,         ///< engine: KV cache is mapped again
+  sleep,           ///< engine sleeps at its level
+  score,           ///< a reward engine wakes, scores and sleeps
+  sync_weights,    ///< trainer's weights of `role` stream into `engine`
+  save,            ///< checkpoint of `role`
+  expandable_on,   ///< the process switches expandable segments on …
   expandable_off,  ///< … or off
 };
 
@@ -61,12 +63,15 @@ struct Action {
   unsigned parts = 0;  ///< bits of Parts
   Output output = Output::logprobs;
   bool from_step_one = false;  ///< does nothing in the first step (states that do not exist yet)
+  bool gathered = false;       ///< save: the whole model is also gathered on the host of the first rank
+  bool operator==(const Action&) const = default;
 };
 
 /// When a phase runs.
 struct When {
-  std::int64_t every = 1;  ///< each n-th step
+  std::int64_t every = 1;  ///< in step i (from 0) when (i + 1) % every == 0
   std::int64_t from = 0;   ///< first step that has it
+  bool operator==(const When&) const = default;
 };
 
 /// A phase: what users see as one row. Actions run in order.
@@ -76,7 +81,13 @@ struct PhaseSpec {
   std::vector<Action> actions;
   When when;
   bool overlaps_next = false;  ///< runs at the same time as the next phase, in other processes
+  bool operator==(const PhaseSpec&) const = default;
 };
+
+/// Whether `phase` runs in `step` (from 0) of a run of which `steps` are simulated. A phase rarer than the
+/// simulated steps (a checkpoint each 20th step) runs in the last one: it comes in every real run, so a
+/// prediction must contain it.
+bool runs_in(const PhaseSpec& phase, int step, int steps);
 
 /// `train_actor`, `ref_logprob`, …
 const char* name(PhaseKind kind);

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/base/result.h"
+#include "models/document/document.h"
+#include "simulator/job/job.h"
+
+namespace headroom {
+
+/// What the command line adds to the files of a run.
+struct ReadOptions {
+  std::string framework;               ///< name of a registered framework; empty: detected from the content
+  std::string model;                   ///< directory, config.json or preset name; empty: as the files say
+  std::vector<std::string> overrides;  ///< `--set KEY=VALUE` in the framework's own keys, in order
+  std::vector<std::string> include_paths;
+  std::string gpu;  ///< hardware profile name or file
+  std::optional<std::int64_t> nodes, gpus_per_node;
+  std::optional<int> steps;
+  bool resumed = false;  ///< the run continues from a checkpoint: optimizer states exist at start
+  Versions versions;     ///< those that the user states; what is empty is inferred
+  std::map<std::string, std::string>
+      environment;  ///< variables of the launch; the process's own are read after
+};
+
+/// Files of a run as given, parsed.
+struct JobInput {
+  struct File {
+    std::string path;
+    Document document;
+    std::string text;  ///< as read, so that a writer can keep comments
+  };
+  std::vector<File> files;  ///< later ones are laid over earlier ones
+};
+
+/// One value by the framework's own dotted key, in its own notation (`true`, `0.6`, `[1,2]`).
+struct Setting {
+  std::string key, value;
+  bool operator==(const Setting&) const = default;
+};
+
+/// Something to tell, with the place it comes from.
+struct Notice {
+  std::string file;
+  int line = 0;  ///< 0: unknown
+  std::string key, message;
+  std::string text() const;  ///< `FILE:LINE: key: message`
+};
+
+/// What became of one key of the input.
+struct KeyUse {
+  enum class State {
+    used,          ///< it decides something in the Job
+    defaulted,     ///< it was not given; `value` is the framework's default, and it decides something
+    ignored,       ///< given; has no effect on memory or time
+    not_modelled,  ///< given; it has an effect, which Headroom does not model
+    unknown,       ///< given; Headroom does not know it (kept when writing)
+  };
+  std::string key, value, file;
+  int line = 0;
+  State state = State::used;
+};
+
+/// A framework's own settings of a run, typed; made and understood by its folder only.
+class FrameworkSettings {
+ public:
+  virtual ~FrameworkSettings() = default;
+};
+
+/// A Job with what is needed to explain it, vary it and write it back.
+struct ReadJob {
+  Job job;
+  std::vector<Notice> warnings;
+  std::vector<KeyUse> keys;
+  JobInput input;
+  std::vector<std::string> overrides;
+  std::shared_ptr<const FrameworkSettings> settings;
+};
+
+/// One thing that search may vary.
+struct Knob {
+  std::string name;               ///< what `--vary` and `--fix` call it
+  std::string summary;            ///< what it trades
+  bool changes_numerics = false;  ///< the training result changes: only varied when asked for
+  std::string current;            ///< the run's value
+  std::vector<std::string>
+      values;  ///< candidates that suit this run, the current one among them, in rising order
+};
+
+/// One knob set to one of its values.
+struct Choice {
+  std::string knob, value;
+  bool operator==(const Choice&) const = default;
+};
+
+/// What a written configuration says about itself in its first lines.
+struct WriteHeader {
+  std::vector<std::string> lines;  ///< without comment marks
+};
+
+}  // namespace headroom

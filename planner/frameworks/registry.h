@@ -1,0 +1,44 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/frameworks/read_job.h"
+
+namespace headroom {
+
+/// What Headroom knows of one framework: a row of the table in registry.cc. To add one, write its folder and
+/// add its row; nothing else changes.
+struct Framework {
+  std::string_view name;     ///< as `--framework` takes it
+  std::string_view summary;  ///< what it reads
+  /// Whether these files are this framework's: looks for keys that no other framework has. Cheap.
+  bool (*detect)(const JobInput& input);
+  /// The Job of these files. Errors name FILE:LINE and key.
+  Result<ReadJob> (*read)(const JobInput& input, const ReadOptions& options);
+  /// What search may vary in this run. Null: nothing.
+  std::vector<Knob> (*knobs)(const ReadJob& read);
+  /// The Job with `choices` made, without reading anything again: microseconds. Equal to reading the files
+  /// with the settings of `settings_of` as overrides. Errors: a value that the knob does not take, or a
+  /// combination that the framework refuses.
+  Result<Job> (*with)(const ReadJob& read, std::span<const Choice> choices);
+  /// The framework's own keys that `choices` set, coupled ones included, in the order they are best written.
+  Result<std::vector<Setting>> (*settings_of)(const ReadJob& read, std::span<const Choice> choices);
+  /// The files with `settings` changed, in the same schema generation, as text; unknown keys are kept.
+  Result<std::string> (*write)(const ReadJob& read, std::span<const Setting> settings,
+                               const WriteHeader& header);
+};
+
+/// Every framework, in the order in which detection asks them.
+std::span<const Framework> frameworks();
+
+/// By name; null when unknown.
+const Framework* find_framework(std::string_view name);
+
+/// Reads `paths` (later laid over earlier), finds their framework and reads the Job. Errors: a file that
+/// can't be read, a framework that can't be told (the message lists those known), or the framework's own.
+Result<ReadJob> read_job(std::span<const std::string> paths, const ReadOptions& options);
+
+}  // namespace headroom

@@ -1,0 +1,52 @@
+#include "simulator/job/batching.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace headroom {
+
+std::int64_t ranks_of(const Job& job, const Role& role) {
+  const Process* process = job.process_of(role.name);
+  const Pool* pool = process == nullptr ? nullptr : job.pool(process->pool);
+  if (pool == nullptr && !job.pools.empty()) pool = &job.pools.front();
+  return pool == nullptr ? 1 : pool->gpus();
+}
+
+std::int64_t data_parallel_size(const Job& job, const Role& role) {
+  return std::max<std::int64_t>(1, ranks_of(job, role) / (role.parallel.model() * role.parallel.ulysses));
+}
+
+std::int64_t shard_group_size(const Job& job, const Role& role) {
+  const std::int64_t all = std::max<std::int64_t>(1, ranks_of(job, role) / role.parallel.model());
+  return role.sharding.group > 0 ? std::min(role.sharding.group, all) : all;
+}
+
+std::int64_t mini_batch_of(const Job& job, const Role& role) {
+  if (role.mini_batch > 0) return role.mini_batch;
+  return job.batch.mini_batch > 0 ? job.batch.mini_batch : job.batch.sequences();
+}
+
+MicroBatches micro_batches(const Job& job, const Role& role, Pass pass, std::int64_t length) {
+  const MicroBatch& micro = pass == Pass::train ? role.train : role.forward;
+  const std::int64_t all = pass == Pass::train ? mini_batch_of(job, role) : job.batch.sequences();
+  const std::int64_t mine = std::max<std::int64_t>(1, ceil_div(all, data_parallel_size(job, role)));
+  const std::int64_t split = role.parallel.ulysses * role.parallel.context;
+
+  MicroBatches result;
+  if (micro.tokens > 0) {
+    const std::int64_t budget = micro.tokens * split;
+    result.count = std::min(mine, ceil_div(mine * length, budget));
+    result.sequences = ceil_div(mine, result.count);
+    const auto exceeded = static_cast<std::int64_t>(static_cast<double>(budget) * (1 + micro.overshoot));
+    result.tokens = std::min(mine * length, std::max(result.sequences * length, exceeded));
+  } else {
+    result.sequences = micro.sequences > 0 ? std::min(micro.sequences, mine) : mine;
+    result.count = ceil_div(mine, result.sequences);
+    result.tokens = result.sequences * length;
+  }
+  if (role.packed) result.tokens = round_up(result.tokens, std::max<std::int64_t>(1, micro.round_to));
+  result.tokens_per_rank = ceil_div(result.tokens, split);
+  return result;
+}
+
+}  // namespace headroom

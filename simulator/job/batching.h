@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+#include "simulator/job/job.h"
+
+namespace headroom {
+
+/// GPUs that `role` is spread over: those of the pool of its process (the first pool when it has none).
+std::int64_t ranks_of(const Job& job, const Role& role);
+
+/// Ranks that see different sequences: GPUs / (tensor · pipeline · context · ulysses).
+std::int64_t data_parallel_size(const Job& job, const Role& role);
+
+/// Ranks over which one copy of the role's states is spread: `sharding.group`, or all that hold the same
+/// model-parallel part (sequence parallelism included: its ranks hold equal weights).
+std::int64_t shard_group_size(const Job& job, const Role& role);
+
+/// Sequences of one optimizer step, all ranks together.
+std::int64_t mini_batch_of(const Job& job, const Role& role);
+
+enum class Pass { train, forward };
+
+/// How one rank's sequences fall into micro-batches when every sequence has the same length.
+struct MicroBatches {
+  std::int64_t count = 0;      ///< micro-batches of a mini-batch (train) or of the whole batch (forward)
+  std::int64_t sequences = 0;  ///< in the largest one
+  std::int64_t tokens = 0;     ///< in the largest one, of all ranks of the sequence-parallel group together
+  std::int64_t tokens_per_rank = 0;  ///< a rank's share: divided by ulysses · context, rounded up
+};
+
+/// The micro-batches of one rank's mini-batch (train) or of its share of the batch (forward), each sequence
+/// `length` tokens long.
+///
+/// Fixed size: ceil(s / sequences). A token budget b (times ulysses and context sizes): ceil(s·length / b)
+/// but at most s, contents spread evenly, so one can exceed b when sequences are long relative to it; with
+/// mixed lengths by `overshoot` too. Never more than the rank has. O(1).
+MicroBatches micro_batches(const Job& job, const Role& role, Pass pass, std::int64_t length);
+
+}  // namespace headroom

@@ -1,0 +1,188 @@
+#include <fmt/format.h>
+
+#include <set>
+
+#include "simulator/job/job.h"
+#include "simulator/job/names.h"
+
+namespace headroom {
+namespace {
+
+/// Largest count that may stand in a job: products of two of them still fit 63 bits.
+constexpr std::int64_t kMost = std::int64_t{1} << 31;
+
+auto bad(std::string key, std::string message) {
+  return fail(Error{.message = std::move(message), .file = {}, .key = std::move(key)});
+}
+
+Status count(const std::string& key, std::int64_t value, std::int64_t least) {
+  if (value < least || value > kMost)
+    return bad(key, fmt::format("expected a number from {} to {}, found {}", least, kMost, value));
+  return {};
+}
+
+template <typename T>
+Status unique_names(const std::vector<T>& items, const std::string& list) {
+  std::set<std::string> seen;
+  for (const T& item : items) {
+    if (item.name.empty()) return bad(list, "expected a name for every entry, found an empty one");
+    if (!seen.insert(item.name).second) return bad(list + "." + item.name, "the name is used twice");
+  }
+  return {};
+}
+
+Status check_batch(const Job& job) {
+  const Batch& batch = job.batch;
+  HEADROOM_TRY(count("batch.prompts", batch.prompts, 1));
+  HEADROOM_TRY(count("batch.samples", batch.samples, 1));
+  HEADROOM_TRY(count("batch.generated_prompts", batch.generated_prompts, 0));
+  HEADROOM_TRY(count("batch.mini_batch", batch.mini_batch, 0));
+  HEADROOM_TRY(count("batch.epochs", batch.epochs, 1));
+  HEADROOM_TRY(count("batch.prompt_length", batch.prompt_length, 0));
+  HEADROOM_TRY(count("batch.response_length", batch.response_length, 0));
+  HEADROOM_TRY(count("batch", batch.sequences(), 1));
+  HEADROOM_TRY(count("batch", batch.sequence_length(), 1));
+  if (batch.mini_batch > batch.sequences())
+    return bad("batch.mini_batch", fmt::format("expected at most the step's {} sequences, found {}",
+                                               batch.sequences(), batch.mini_batch));
+  return {};
+}
+
+/// Every layer's heads must be divisible by `ranks`; key/value heads divisible by it or divide it (then they
+/// are replicated).
+Status check_heads(const Architecture& model, std::int64_t ranks, const std::string& key) {
+  for (const LayerGroup& group : model.decoder.groups) {
+    const Attention& attention = group.layer.attention;
+    if (attention.heads > 0 && attention.heads % ranks != 0)
+      return bad(key, fmt::format("expected a divisor of the model's {} attention heads, found {}",
+                                  attention.heads, ranks));
+    if (attention.kv_heads > 0 && attention.kv_heads % ranks != 0 && ranks % attention.kv_heads != 0)
+      return bad(key,
+                 fmt::format("expected a divisor or a multiple of the model's {} key/value heads, found {}",
+                             attention.kv_heads, ranks));
+  }
+  return {};
+}
+
+Status check_role(const Job& job, const Role& role) {
+  const std::string at = "roles." + role.name;
+  const Parallel& parallel = role.parallel;
+  if (role.model == nullptr) return bad(at + ".model", "expected a model, found none");
+  const std::pair<const char*, std::int64_t> sizes[] = {{"tensor", parallel.tensor},
+                                                        {"pipeline", parallel.pipeline},
+                                                        {"virtual_pipeline", parallel.virtual_pipeline},
+                                                        {"context", parallel.context},
+                                                        {"expert", parallel.expert},
+                                                        {"ulysses", parallel.ulysses}};
+  for (const auto& [what, size] : sizes) HEADROOM_TRY(count(at + ".parallel." + what, size, 1));
+  HEADROOM_TRY(check_heads(*role.model, parallel.tensor, at + ".parallel.tensor"));
+  HEADROOM_TRY(check_heads(*role.model, parallel.ulysses, at + ".parallel.ulysses"));
+  if (parallel.pipeline > role.model->decoder.layers)
+    return bad(at + ".parallel.pipeline", fmt::format("expected at most the model's {} layers, found {}",
+                                                      role.model->decoder.layers, parallel.pipeline));
+  const Process* process = job.process_of(role.name);
+  const Pool* pool = process != nullptr ? job.pool(process->pool) : &job.pools.front();
+  if (pool == nullptr)
+    return bad("processes." + process->name + ".pool", fmt::format("no pool is named {}", process->pool));
+  const std::int64_t together = parallel.model() * parallel.ulysses;
+  if (together > pool->gpus() || pool->gpus() % together != 0)
+    return bad(at + ".parallel", fmt::format("expected a product of sizes that divides the {} GPUs, found {}",
+                                             pool->gpus(), together));
+  HEADROOM_TRY(count(at + ".sharding.group", role.sharding.group, 0));
+  const std::int64_t ranks = pool->gpus() / parallel.model();
+  if (role.sharding.group > 0 && ranks % role.sharding.group != 0)
+    return bad(at + ".sharding.group",
+               fmt::format("expected a divisor of {} ranks, found {}", ranks, role.sharding.group));
+  for (const auto& [what, micro] : {std::pair{"train", &role.train}, std::pair{"forward", &role.forward}}) {
+    HEADROOM_TRY(count(at + "." + what + ".sequences", micro->sequences, 0));
+    HEADROOM_TRY(count(at + "." + what + ".tokens", micro->tokens, 0));
+    HEADROOM_TRY(count(at + "." + what + ".round_to", micro->round_to, 1));
+  }
+  HEADROOM_TRY(count(at + ".mini_batch", role.mini_batch, 0));
+  HEADROOM_TRY(count(at + ".epochs", role.epochs, 0));
+  if (!role.shares_weights_of.empty() && job.role(role.shares_weights_of) == nullptr)
+    return bad(at + ".shares_weights_of", fmt::format("no role is named {}", role.shares_weights_of));
+  return {};
+}
+
+Status check_engine(const Job& job, const Engine& engine) {
+  const std::string at = "engines." + engine.name;
+  if (engine.model == nullptr) return bad(at + ".model", "expected a model, found none");
+  const std::pair<const char*, std::int64_t> sizes[] = {{"tensor", engine.tensor},
+                                                        {"pipeline", engine.pipeline},
+                                                        {"data", engine.data},
+                                                        {"expert", engine.expert},
+                                                        {"block_size", engine.block_size},
+                                                        {"max_sequences", engine.max_sequences},
+                                                        {"max_batched_tokens", engine.max_batched_tokens}};
+  for (const auto& [what, size] : sizes) HEADROOM_TRY(count(at + "." + what, size, 1));
+  HEADROOM_TRY(count(at + ".max_length", engine.max_length, 0));
+  if (!(engine.utilization > 0 && engine.utilization <= 1))
+    return bad(at + ".utilization",
+               fmt::format("expected a fraction above 0 and at most 1, found {}", engine.utilization));
+  if (engine.sleep_level < 0 || engine.sleep_level > 2)
+    return bad(at + ".sleep_level", fmt::format("expected 0, 1 or 2, found {}", engine.sleep_level));
+  HEADROOM_TRY(check_heads(*engine.model, engine.tensor, at + ".tensor"));
+  for (const Process& process : job.processes) {
+    if (process.engine != engine.name) continue;
+    const Pool* pool = job.pool(process.pool);
+    if (pool == nullptr)
+      return bad("processes." + process.name + ".pool", fmt::format("no pool is named {}", process.pool));
+    const std::int64_t replica = engine.tensor * engine.pipeline * engine.data;
+    if (pool->gpus() % replica != 0)
+      return bad(
+          at,
+          fmt::format("expected a replica size (tensor · pipeline · data) that divides the {} GPUs, found {}",
+                      pool->gpus(), replica));
+  }
+  return {};
+}
+
+Status check_phases(const Job& job, const std::vector<PhaseSpec>& phases, const std::string& list) {
+  for (const PhaseSpec& phase : phases) {
+    const std::string at = list + "." + name(phase.kind);
+    HEADROOM_TRY(count(at + ".every", phase.when.every, 1));
+    HEADROOM_TRY(count(at + ".from", phase.when.from, 0));
+    for (const Action& action : phase.actions) {
+      const std::string what = fmt::format("{}.{}", at, enum_name(action.verb));
+      if (!action.role.empty() && job.role(action.role) == nullptr)
+        return bad(what, fmt::format("no role is named {}", action.role));
+      if (!action.engine.empty() && job.engine(action.engine) == nullptr)
+        return bad(what, fmt::format("no engine is named {}", action.engine));
+      if (action.role.empty() && action.engine.empty() && action.verb != Verb::experience)
+        return bad(what, "expected a role or an engine, found none");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status validate_job(const Job& job) {
+  if (job.pools.empty()) return bad("pools", "expected at least one pool of GPUs, found none");
+  HEADROOM_TRY(unique_names(job.pools, "pools"));
+  HEADROOM_TRY(unique_names(job.roles, "roles"));
+  HEADROOM_TRY(unique_names(job.engines, "engines"));
+  HEADROOM_TRY(unique_names(job.processes, "processes"));
+  for (const Pool& pool : job.pools) {
+    HEADROOM_TRY(count("pools." + pool.name + ".nodes", pool.nodes, 1));
+    HEADROOM_TRY(count("pools." + pool.name + ".gpus_per_node", pool.gpus_per_node, 1));
+    HEADROOM_TRY(count("pools." + pool.name, pool.gpus(), 1));
+  }
+  if (job.steps < 1 || job.steps > 1000)
+    return bad("steps", fmt::format("expected 1 to 1000 simulated steps, found {}", job.steps));
+  HEADROOM_TRY(check_batch(job));
+  for (const Process& process : job.processes) {
+    const std::string at = "processes." + process.name;
+    for (const std::string& role : process.roles)
+      if (job.role(role) == nullptr) return bad(at + ".roles", fmt::format("no role is named {}", role));
+    if (!process.engine.empty() && job.engine(process.engine) == nullptr)
+      return bad(at + ".engine", fmt::format("no engine is named {}", process.engine));
+  }
+  for (const Role& role : job.roles) HEADROOM_TRY(check_role(job, role));
+  for (const Engine& engine : job.engines) HEADROOM_TRY(check_engine(job, engine));
+  HEADROOM_TRY(check_phases(job, job.start, "start"));
+  return check_phases(job, job.step, "step");
+}
+
+}  // namespace headroom
