@@ -132,7 +132,7 @@ enum class Split {
 enum class Place { embedding, layer, final_norm, head, vision };
 
 /// What module holds a tensor: decides what adapters attach to and what is quantised.
-enum class Role {
+enum class TensorRole {
   linear,  ///< weight of a Linear or of GPT-2's Conv1D
   embedding,
   norm,     ///< weight or bias of a norm
@@ -147,7 +147,7 @@ struct Tensor {
   DType dtype = DType::bf16;
   std::string tied_to;              ///< name of the tensor whose storage this shares; empty otherwise
   Split split = Split::replicated;  ///< of one expert's matrix when `expert` is not -1
-  Role role = Role::other;
+  TensorRole role = TensorRole::other;
   bool transposed = false;  ///< the matrix is stored [in, out]: Conv1D, GPT-OSS experts
   Place place = Place::layer;
   std::int32_t layer = -1;     ///< decoder layer, or -1

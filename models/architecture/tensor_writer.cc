@@ -5,7 +5,7 @@
 namespace headroom {
 
 Tensor& TensorWriter::add(std::string_view name, std::string_view suffix, std::vector<std::int64_t> shape,
-                          Role role, Split split) {
+                          TensorRole role, Split split) {
   Tensor& tensor = model_.tensors.emplace_back();
   tensor.name.reserve(prefix_.size() + name.size() + suffix.size());
   tensor.name.append(prefix_).append(name).append(suffix);
@@ -19,38 +19,39 @@ Tensor& TensorWriter::add(std::string_view name, std::string_view suffix, std::v
 }
 
 void TensorWriter::embedding(std::string_view name, std::int64_t rows, std::int64_t columns, Split split) {
-  add(name, ".weight", {rows, columns}, Role::embedding, split);
+  add(name, ".weight", {rows, columns}, TensorRole::embedding, split);
 }
 
 void TensorWriter::linear(std::string_view name, std::int64_t out, std::int64_t in, Split split, bool bias) {
-  add(name, ".weight", {out, in}, Role::linear, split);
-  if (bias) add(name, ".bias", {out}, Role::bias, split == Split::row ? Split::replicated : split);
+  add(name, ".weight", {out, in}, TensorRole::linear, split);
+  if (bias) add(name, ".bias", {out}, TensorRole::bias, split == Split::row ? Split::replicated : split);
 }
 
 void TensorWriter::conv1d(std::string_view name, std::int64_t in, std::int64_t out, Split split) {
-  add(name, ".weight", {in, out}, Role::linear, split).transposed = true;
-  add(name, ".bias", {out}, Role::bias, split == Split::row ? Split::replicated : split);
+  add(name, ".weight", {in, out}, TensorRole::linear, split).transposed = true;
+  add(name, ".bias", {out}, TensorRole::bias, split == Split::row ? Split::replicated : split);
 }
 
 void TensorWriter::norm(std::string_view name, const Norm& norm) {
   if (!norm.present()) return;
-  if (norm.weight) add(name, ".weight", {norm.size}, Role::norm, Split::replicated);
-  if (norm.bias) add(name, ".bias", {norm.size}, Role::norm, Split::replicated);
+  if (norm.weight) add(name, ".weight", {norm.size}, TensorRole::norm, Split::replicated);
+  if (norm.bias) add(name, ".bias", {norm.size}, TensorRole::norm, Split::replicated);
 }
 
-void TensorWriter::parameter(std::string_view name, std::vector<std::int64_t> shape, Role role, Split split) {
+void TensorWriter::parameter(std::string_view name, std::vector<std::int64_t> shape, TensorRole role,
+                             Split split) {
   add(name, "", std::move(shape), role, split);
 }
 
 void TensorWriter::experts(std::string_view name, std::vector<std::int64_t> shape, Split split,
                            bool transposed) {
-  Tensor& tensor = add(name, "", std::move(shape), Role::experts, split);
+  Tensor& tensor = add(name, "", std::move(shape), TensorRole::experts, split);
   tensor.expert = -2;
   tensor.transposed = transposed;
 }
 
 void TensorWriter::buffer(std::string_view name, std::vector<std::int64_t> shape, DType dtype) {
-  Tensor& tensor = add(name, "", std::move(shape), Role::other, Split::replicated);
+  Tensor& tensor = add(name, "", std::move(shape), TensorRole::other, Split::replicated);
   tensor.buffer = true;
   tensor.trainable = false;
   tensor.dtype = dtype;
@@ -62,9 +63,9 @@ void TensorWriter::head(std::string_view name, std::string_view embedding, std::
   const Decoder& decoder = model_.decoder;
   switch (model_.head) {
     case HeadKind::language_model:
-      add(name, ".weight", {decoder.vocabulary, features}, Role::linear, Split::vocabulary).tied_to =
+      add(name, ".weight", {decoder.vocabulary, features}, TensorRole::linear, Split::vocabulary).tied_to =
           decoder.tied_embeddings ? embedding : std::string_view{};
-      if (decoder.head_bias) add(name, ".bias", {decoder.vocabulary}, Role::bias, Split::vocabulary);
+      if (decoder.head_bias) add(name, ".bias", {decoder.vocabulary}, TensorRole::bias, Split::vocabulary);
       break;
     case HeadKind::scalar:
       linear("v_head", 1, features, Split::replicated);

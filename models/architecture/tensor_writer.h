@@ -27,7 +27,7 @@ class TensorWriter {
   /// Nothing when the norm is absent.
   void norm(std::string_view name, const Norm& norm);
   /// A parameter with its full name, without `.weight`.
-  void parameter(std::string_view name, std::vector<std::int64_t> shape, Role role = Role::other,
+  void parameter(std::string_view name, std::vector<std::int64_t> shape, TensorRole role = TensorRole::other,
                  Split split = Split::replicated);
   /// Matrices of all experts in one tensor: [experts, out, in], or [experts, in, out] when transposed.
   void experts(std::string_view name, std::vector<std::int64_t> shape, Split split, bool transposed = false);
@@ -55,8 +55,8 @@ class TensorWriter {
   void prefix(std::string prefix) { prefix_ = std::move(prefix); }
 
  private:
-  Tensor& add(std::string_view name, std::string_view suffix, std::vector<std::int64_t> shape, Role role,
-              Split split);
+  Tensor& add(std::string_view name, std::string_view suffix, std::vector<std::int64_t> shape,
+              TensorRole role, Split split);
   void begin_layer(std::string_view prefix, std::int64_t index);
   void end_layers();
 
