@@ -1,5 +1,7 @@
 #include "simulator/report/report.h"
 
+#include <algorithm>
+
 namespace headroom {
 
 PeakPlace highest(const Report& report) {
@@ -10,6 +12,26 @@ PeakPlace highest(const Report& report) {
           phase.peak_device + phase.margin > best.phase->peak_device + best.phase->margin)
         best = {&device, &phase};
   return best;
+}
+
+std::vector<const PhaseReport*> worst_steps(const DeviceReport& device) {
+  std::vector<const PhaseReport*> rows;
+  for (const PhaseReport& phase : device.phases) {
+    const auto same = std::find_if(rows.begin(), rows.end(),
+                                   [&](const PhaseReport* row) { return row->phase == phase.phase; });
+    if (same == rows.end()) {
+      rows.push_back(&phase);
+    } else if (phase.peak_device + phase.margin > (*same)->peak_device + (*same)->margin) {
+      *same = &phase;
+    }
+  }
+  return rows;
+}
+
+Bytes spare(const Report& report) {
+  const PeakPlace place = highest(report);
+  return place.phase == nullptr ? report.budget
+                                : report.budget - place.phase->peak_device - place.phase->margin;
 }
 
 }  // namespace headroom

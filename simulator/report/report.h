@@ -83,4 +83,11 @@ struct PeakPlace {
 };
 PeakPlace highest(const Report& report);
 
+/// One row a phase name, in order of first appearance: the step in which its device peak plus margin is
+/// highest (the first such step). Pointers into `device`.
+std::vector<const PhaseReport*> worst_steps(const DeviceReport& device);
+
+/// The budget minus the highest device peak plus margin; negative when the run does not fit.
+Bytes spare(const Report& report);
+
 }  // namespace headroom

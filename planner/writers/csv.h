@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "simulator/report/report.h"
+
+namespace headroom::writers {
+
+/// RFC 4180, one row a device, phase and process (a phase without processes has one row too). Bytes as
+/// integers; the columns `at_…` are the components of the device's peak.
+std::string csv(const Report& report);
+
+/// A field quoted when it needs to be.
+std::string csv_field(std::string_view text);
+
+}  // namespace headroom::writers

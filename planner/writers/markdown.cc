@@ -1,0 +1,50 @@
+#include "planner/writers/markdown.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "planner/writers/table.h"
+
+namespace headroom::writers {
+namespace {
+
+/// Text inside a table cell or a line: what Markdown would read as markup is escaped.
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '|' || c == '*' || c == '_' || c == '`' || c == '<' || c == '\\') out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string markdown(const Report& report) {
+  std::string out;
+  if (!report.title.empty()) out += "### " + escaped(report.title) + "\n\n";
+  out += fmt::format("**{}**\n", escaped(verdict(report)));
+  for (const DeviceReport& device : report.devices) {
+    out += "\n" + escaped(device_name(device)) + ", GiB:\n\n";
+    out += "| phase | step | device | margin | spare | host |\n| --- | ---: | ---: | ---: | ---: | ---: |\n";
+    for (const PhaseReport* phase : worst_steps(device))
+      out += fmt::format("| {} | {} | {} | {} | {} | {} |\n", escaped(phase->phase), phase->step,
+                         gib(phase->peak_device), gib(phase->margin),
+                         gib(report.budget - phase->peak_device - phase->margin), gib(phase->peak_host));
+  }
+  if (const PeakPlace place = highest(report); place.phase != nullptr) {
+    out += fmt::format("\nAt the highest peak, {} in {} (step {}):\n\n| component | GiB |\n| --- | ---: |\n",
+                       escaped(device_name(*place.device)), escaped(place.phase->phase), place.phase->step);
+    for (std::size_t i = 0; i < kComponents; ++i)
+      if (const Bytes bytes = place.phase->at_peak_device.bytes[i]; bytes != 0)
+        out += fmt::format("| {} | {} |\n", escaped(name(static_cast<Component>(i))), gib(bytes));
+  }
+  if (!report.warnings.empty()) out += "\n";
+  for (const Warning& warning : report.warnings)
+    out += fmt::format("- :warning: {}{}\n", warning.key.empty() ? "" : escaped(warning.key) + ": ",
+                       escaped(warning.message));
+  return out;
+}
+
+}  // namespace headroom::writers

@@ -1,0 +1,138 @@
+#include "planner/writers/json.h"
+
+namespace headroom::writers {
+
+const char* report_schema() {
+  return R"json({
+  "$schema": "https://json-schema.org/draft/2020-12/schema",
+  "$id": "headroom.report/1",
+  "title": "Memory of a run, by device, phase, process and component. Sizes are bytes.",
+  "type": "object",
+  "required": ["schema", "title", "framework", "executor", "fits", "budget_bytes", "host_budget_bytes", "margin",
+               "warnings", "assumptions", "versions", "devices"],
+  "additionalProperties": false,
+  "properties": {
+    "schema": {"const": "headroom.report/1"},
+    "title": {"type": "string"},
+    "framework": {"type": "string"},
+    "executor": {"enum": ["closed_form", "simulator", "gpu"]},
+    "fits": {"type": "boolean", "description": "peak_device + margin_bytes <= budget_bytes everywhere, and the host's likewise"},
+    "budget_bytes": {"type": "integer", "description": "device memory a GPU may use"},
+    "host_budget_bytes": {"type": ["integer", "null"], "description": "a node; null: unchecked"},
+    "margin": {"type": "integer", "description": "the largest margin of any phase"},
+    "warnings": {"type": "array", "items": {"$ref": "#/$defs/warning"}},
+    "assumptions": {"type": "array", "items": {"type": "string"}},
+    "versions": {"type": "object", "additionalProperties": {"type": "string"}},
+    "devices": {"type": "array", "items": {"$ref": "#/$defs/device"}},
+    "search": {"$ref": "#/$defs/search"},
+    "choices": {"type": "array", "items": {"$ref": "#/$defs/choice"}}
+  },
+  "$defs": {
+    "components": {
+      "type": "object",
+      "description": "bytes by component, zeros left out; the values sum to the peak they explain",
+      "propertyNames": {"enum": ["weights", "gradients", "master_weights", "optimizer", "activations", "logits",
+        "kv_cache", "temporaries", "communication", "gathered_parameters", "staging", "allocator_slack", "context",
+        "communicators", "workspaces", "engine_weights", "engine_kv", "engine_graphs", "engine_other", "other"]},
+      "additionalProperties": {"type": "integer"}
+    },
+    "warning": {
+      "type": "object",
+      "required": ["code", "message"],
+      "additionalProperties": false,
+      "properties": {
+        "code": {"type": "string"}, "message": {"type": "string"}, "file": {"type": "string"},
+        "line": {"type": "integer"}, "key": {"type": "string"}
+      }
+    },
+    "device": {
+      "type": "object",
+      "required": ["device", "alike", "phases"],
+      "additionalProperties": false,
+      "properties": {
+        "device": {"type": "integer", "description": "index of the GPU shown"},
+        "alike": {"type": "integer", "description": "GPUs that behave the same, itself included"},
+        "pool": {"type": "string"},
+        "phases": {"type": "array", "items": {"$ref": "#/$defs/phase"}},
+        "holders": {"type": "array", "items": {"$ref": "#/$defs/holder"}}
+      }
+    },
+    "holder": {
+      "type": "object",
+      "required": ["module", "operation", "component", "bytes", "blocks"],
+      "additionalProperties": false,
+      "properties": {
+        "module": {"type": "string"}, "operation": {"type": "string"}, "component": {"type": "string"},
+        "bytes": {"type": "integer"}, "blocks": {"type": "integer"}
+      }
+    },
+    "phase": {
+      "type": "object",
+      "required": ["step", "phase", "peak_device", "peak_host", "margin_bytes", "seconds", "at_peak_device",
+                   "at_peak_host", "processes"],
+      "additionalProperties": false,
+      "properties": {
+        "step": {"type": "integer", "description": "-1 is init, the first step is 0"},
+        "phase": {"type": "string"},
+        "peak_device": {"type": "integer", "description": "all memory in use on the card"},
+        "peak_host": {"type": "integer", "description": "of a node"},
+        "margin_bytes": {"type": "integer"},
+        "seconds": {"type": "number"},
+        "bounded": {"type": "boolean", "description": "an upper bound rather than an executed order"},
+        "at_peak_device": {"$ref": "#/$defs/components"},
+        "at_peak_host": {"$ref": "#/$defs/components"},
+        "processes": {"type": "array", "items": {"$ref": "#/$defs/process"}}
+      }
+    },
+    "process": {
+      "type": "object",
+      "required": ["process", "roles", "rank", "allocated_start", "peak_allocated", "allocated_end", "reserved_start",
+                   "peak_reserved", "reserved_end", "reserved_after_empty", "peak_active", "inactive_split_end",
+                   "fragmentation_at_peak", "n_allocs", "segments", "retries", "outside", "at_peak_allocated"],
+      "additionalProperties": false,
+      "properties": {
+        "process": {"type": "string"},
+        "roles": {"type": "array", "items": {"type": "string"}},
+        "rank": {"type": "integer"},
+        "allocated_start": {"type": "integer"}, "peak_allocated": {"type": "integer"}, "allocated_end": {"type": "integer"},
+        "reserved_start": {"type": "integer"}, "peak_reserved": {"type": "integer"}, "reserved_end": {"type": "integer"},
+        "reserved_after_empty": {"type": ["integer", "null"]},
+        "peak_active": {"type": "integer"}, "inactive_split_end": {"type": "integer"},
+        "fragmentation_at_peak": {"type": "number"},
+        "n_allocs": {"type": "integer"}, "segments": {"type": "integer"}, "retries": {"type": "integer"},
+        "outside": {"type": "integer", "description": "context, communicators and libraries of this process"},
+        "at_peak_allocated": {"$ref": "#/$defs/components"},
+        "out_of_memory": {"type": "string"}
+      }
+    },
+    "search": {
+      "type": "object",
+      "required": ["evaluated", "pruned", "feasible", "confirmed", "seconds"],
+      "additionalProperties": false,
+      "properties": {
+        "evaluated": {"type": "integer"}, "pruned": {"type": "integer"}, "feasible": {"type": "integer"},
+        "confirmed": {"type": "integer"}, "seconds": {"type": "number"}
+      }
+    },
+    "choice": {
+      "type": "object",
+      "required": ["rank", "changes", "seconds_per_step", "peak_device", "limiting_phase", "spare_bytes", "confirmed"],
+      "additionalProperties": false,
+      "properties": {
+        "rank": {"type": "integer"},
+        "changes": {"type": "object", "additionalProperties": {"type": "string"}},
+        "seconds_per_step": {"type": "number"},
+        "peak_device": {"type": "integer"}, "peak_host": {"type": "integer"},
+        "limiting_phase": {"type": "string"},
+        "spare_bytes": {"type": "integer"},
+        "confirmed": {"type": "boolean", "description": "the simulator ran it"},
+        "pareto": {"type": "boolean"},
+        "notes": {"type": "array", "items": {"type": "string"}}
+      }
+    }
+  }
+}
+)json";
+}
+
+}  // namespace headroom::writers

@@ -1,0 +1,144 @@
+#include "planner/writers/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "planner/writers/columns.h"
+
+namespace headroom::writers {
+namespace {
+
+constexpr int kBarWidth = 24;
+constexpr double kNear = 0.95;  // of the budget: shown as close
+
+using Align = Columns::Align;
+
+std::string coloured(const std::string& text, const char* code, const TableStyle& style) {
+  return style.colour ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
+}
+
+std::string phase_bar(const PhaseReport& phase, Bytes budget, const TableStyle& style) {
+  const double used =
+      budget > 0 ? static_cast<double>(phase.peak_device + phase.margin) / static_cast<double>(budget) : 0;
+  return coloured(bar(used, kBarWidth), used > 1 ? "31" : used > kNear ? "33" : "32", style);
+}
+
+/// The process whose reserved memory is highest; null without one.
+const ProcessPhase* largest_process(const PhaseReport& phase) {
+  const auto found = std::max_element(
+      phase.processes.begin(), phase.processes.end(),
+      [](const ProcessPhase& a, const ProcessPhase& b) { return a.peak_reserved < b.peak_reserved; });
+  return found == phase.processes.end() ? nullptr : &*found;
+}
+
+bool runs_out(const PhaseReport& phase) {
+  return std::any_of(phase.processes.begin(), phase.processes.end(),
+                     [](const ProcessPhase& process) { return process.out_of_memory.has_value(); });
+}
+
+std::string phase_rows(const DeviceReport& device, const Report& report, const TableStyle& style) {
+  Columns columns({Align::left, Align::right, Align::left, Align::right, Align::right, Align::right,
+                   Align::right, Align::right, Align::right, Align::left});
+  columns.add(
+      {"phase", "step", "GiB of the budget", "device", "margin", "spare", "reserved", "allocated", "host"});
+  for (const PhaseReport* phase : worst_steps(device)) {
+    const ProcessPhase* process = largest_process(*phase);
+    const Bytes left = report.budget - phase->peak_device - phase->margin;
+    columns.add({phase->phase, std::to_string(phase->step), phase_bar(*phase, report.budget, style),
+                 (phase->bounded ? "≤ " : "") + gib(phase->peak_device), gib(phase->margin), gib(left),
+                 process == nullptr ? "" : gib(process->peak_reserved),
+                 process == nullptr ? "" : gib(process->peak_allocated), gib(phase->peak_host),
+                 runs_out(*phase) ? "out of memory"
+                 : left < 0       ? "too much"
+                                  : ""});
+  }
+  return columns.text("  ");
+}
+
+std::string components(const Breakdown& breakdown) {
+  std::vector<Component> order;
+  for (std::size_t i = 0; i < kComponents; ++i)
+    if (breakdown.bytes[i] != 0) order.push_back(static_cast<Component>(i));
+  std::stable_sort(order.begin(), order.end(),
+                   [&](Component a, Component b) { return breakdown[a] > breakdown[b]; });
+  const double total = static_cast<double>(std::max<Bytes>(breakdown.total(), 1));
+  Columns columns({Align::left, Align::right, Align::right});
+  for (const Component component : order)
+    columns.add({std::string(name(component)), gib(breakdown[component]),
+                 fmt::format("{:.1f} %", 100 * static_cast<double>(breakdown[component]) / total)});
+  columns.add({"total", gib(breakdown.total()), ""});
+  return columns.text("  ");
+}
+
+std::string holders(const std::vector<Holder>& list) {
+  constexpr std::size_t kShown = 10;
+  Columns columns({Align::right, Align::right, Align::left, Align::left});
+  for (std::size_t i = 0; i < std::min(kShown, list.size()); ++i)
+    columns.add({gib(list[i].bytes), fmt::format("{} blocks", list[i].blocks),
+                 std::string(name(list[i].component)), list[i].module + " " + list[i].operation});
+  return columns.text("  ");
+}
+
+std::string notes(const Report& report) {
+  std::string out;
+  for (const Warning& warning : report.warnings) {
+    std::string place = warning.file;
+    if (!place.empty() && warning.line > 0) place += ":" + std::to_string(warning.line);
+    if (!place.empty()) place += ": ";
+    out += "! " + place + (warning.key.empty() ? "" : warning.key + ": ") + warning.message + "\n";
+  }
+  if (!report.assumptions.empty()) {
+    out += "Assumed:\n";
+    for (const std::string& assumption : report.assumptions) out += "  - " + assumption + "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string gib(Bytes bytes) {
+  return fmt::format("{:.2f}", static_cast<double>(bytes) / static_cast<double>(kGiB));
+}
+
+std::string device_name(const DeviceReport& device) {
+  std::string out = fmt::format("GPU {}", device.device);
+  if (!device.pool.empty()) out += " of pool " + device.pool;
+  if (device.alike > 1) out += fmt::format(" ({} alike)", device.alike);
+  return out;
+}
+
+std::string verdict(const Report& report) {
+  const PeakPlace place = highest(report);
+  if (place.phase == nullptr) return report.fits ? "fits" : "does not fit";
+  const Bytes left = spare(report);
+  const std::string sum = fmt::format("{} + {} margin of {}", gib(place.phase->peak_device),
+                                      gib(place.phase->margin), format_gib(report.budget));
+  const std::string where =
+      fmt::format("in {} (step {}) on GPU {}", place.phase->phase, place.phase->step, place.device->device);
+  if (left < 0) return fmt::format("does not fit: {} over, {} {}", format_gib(-left), sum, where);
+  if (report.fits) return fmt::format("fits: {} to spare, {} {}", format_gib(left), sum, where);
+  return fmt::format("does not fit: see below; the highest device peak is {} {}", sum, where);
+}
+
+std::string table(const Report& report, const TableStyle& style) {
+  std::string out = report.title;
+  for (const std::string& part : {report.framework, report.executor})
+    if (!part.empty()) out += (out.empty() ? "" : " · ") + part;
+  if (!out.empty()) out += "\n";
+  out += coloured(verdict(report), report.fits ? "32" : "31", style) + "\n";
+  for (const DeviceReport& device : report.devices) {
+    out += "\n" + device_name(device) + ", GiB\n" + phase_rows(device, report, style);
+    if (!device.holders.empty())
+      out += "\nLargest holders at the peak of " + device_name(device) + ", GiB\n" + holders(device.holders);
+  }
+  if (const PeakPlace place = highest(report); place.phase != nullptr) {
+    out += fmt::format("\nAt the highest peak: {} in {} (step {}), GiB\n", device_name(*place.device),
+                       place.phase->phase, place.phase->step);
+    out += components(place.phase->at_peak_device);
+  }
+  if (const std::string rest = notes(report); !rest.empty()) out += "\n" + rest;
+  return out;
+}
+
+}  // namespace headroom::writers

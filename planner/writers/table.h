@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "simulator/report/report.h"
+
+namespace headroom::writers {
+
+struct TableStyle {
+  bool colour = false;
+};
+
+/// The report for people: the verdict, a row a phase with a bar against the budget, what the highest peak is
+/// made of, warnings and assumptions. All sizes in GiB.
+std::string table(const Report& report, const TableStyle& style = {});
+
+/// One line: fits or not, by how much, where.
+std::string verdict(const Report& report);
+
+/// `GPU 0 (8 alike)`, `GPU 4 of pool rollout`.
+std::string device_name(const DeviceReport& device);
+
+/// `1.25`: GiB without a unit, for columns whose head names it.
+std::string gib(Bytes bytes);
+
+}  // namespace headroom::writers
