@@ -1,0 +1,133 @@
+#include "models/presets/presets.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include "models/base/nearest.h"
+
+namespace headroom {
+
+std::span<const EmbeddedFile> embedded_presets();
+
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+/// What follows the last slash.
+std::string_view last_part(std::string_view name) {
+  const size_t slash = name.rfind('/');
+  return slash == std::string_view::npos ? name : name.substr(slash + 1);
+}
+
+/// What follows the last but one slash.
+std::string_view last_two_parts(std::string_view name) {
+  const size_t slash = name.rfind('/');
+  if (slash == std::string_view::npos || slash == 0) return name;
+  const size_t before = name.rfind('/', slash - 1);
+  return before == std::string_view::npos ? name : name.substr(before + 1);
+}
+
+/// Hub names hold one slash at most and start with a letter or digit.
+bool is_path(std::string_view name) {
+  return std::count(name.begin(), name.end(), '/') > 1 ||
+         std::string_view("/.~$").find(name.front()) != std::string_view::npos;
+}
+
+struct Entry {
+  const Preset* preset;
+  std::string name;  ///< as the hub spells it
+};
+
+struct Table {
+  Result<std::vector<Preset>> presets = read_presets(embedded_presets());
+  std::multimap<std::string, Entry, std::less<>> by_name;  ///< lower case, with and without organisation
+
+  Table() {
+    if (!presets) return;
+    for (const Preset& preset : *presets)
+      for (const std::string& name : preset.names) {
+        by_name.emplace(lower(name), Entry{&preset, name});
+        if (name.find('/') != std::string::npos)
+          by_name.emplace(lower(last_part(name)), Entry{&preset, name});
+      }
+  }
+};
+
+const Table& table() {
+  static const Table instance;
+  return instance;
+}
+
+/// Up to three names nearest to `name`, by the model's part alone where no organisation was given.
+std::vector<std::string> suggestions(std::string_view name) {
+  const bool organisation = name.find('/') != std::string_view::npos;
+  const int allowed = std::max(2, static_cast<int>(name.size()) / 3);
+  std::vector<std::pair<int, std::string>> found;
+  for (const Preset& preset : presets())
+    for (const std::string& known : preset.names) {
+      int distance = edit_distance(name, organisation ? std::string_view(known) : last_part(known));
+      // A known model under another organisation is what was most likely meant.
+      if (organisation && lower(last_part(known)) == lower(last_part(name))) distance = 0;
+      if (distance <= allowed) found.emplace_back(distance, known);
+    }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> out;
+  for (size_t i = 0; i < std::min<size_t>(found.size(), 3); ++i) out.push_back(found[i].second);
+  return out;
+}
+
+/// The one preset known as `key` (lower case); null when none is, an error when several differ.
+Result<const Preset*> only(std::string_view key) {
+  const auto [begin, end] = table().by_name.equal_range(key);
+  if (begin == end) return nullptr;
+  std::vector<std::string> names;
+  for (auto at = begin; at != end; ++at) names.push_back(at->second.name);
+  for (auto at = begin; at != end; ++at)
+    if (at->second.preset != begin->second.preset)
+      return fail(fmt::format("expected one model, found several named {}: {}; name the organisation too",
+                              key, fmt::join(names, ", ")));
+  return begin->second.preset;
+}
+
+}  // namespace
+
+std::span<const Preset> presets() {
+  const auto& read = table().presets;
+  return read ? std::span<const Preset>(*read) : std::span<const Preset>();
+}
+
+Result<const Preset*> look_up_preset(std::string_view name) {
+  if (!table().presets) return fail(table().presets.error());
+  while (name.size() > 1 && name.back() == '/') name.remove_suffix(1);
+  if (name.empty()) return fail("expected a model's name, found nothing");
+  if (is_path(name)) {
+    HEADROOM_ASSIGN(const Preset* whole, only(lower(last_two_parts(name))));
+    if (whole != nullptr) return whole;
+    name = last_part(name);
+  }
+  HEADROOM_ASSIGN(const Preset* preset, only(lower(name)));
+  if (preset != nullptr) return preset;
+  const auto near = suggestions(name);
+  if (near.empty())
+    return fail(fmt::format(
+        "no preset of a model named {}; `headroom models` lists them, or give a directory with its "
+        "config.json",
+        name));
+  return fail(fmt::format("no preset of a model named {}; nearest: {}", name, fmt::join(near, ", ")));
+}
+
+Result<Document> find_preset(std::string_view name) {
+  HEADROOM_ASSIGN(const Preset* preset, look_up_preset(name));
+  return preset->config;
+}
+
+}  // namespace headroom
