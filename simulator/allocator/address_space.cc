@@ -1,0 +1,72 @@
+#include "simulator/allocator/address_space.h"
+
+#include <algorithm>
+#include <cassert>
+#include <iterator>
+
+namespace headroom::allocator {
+namespace {
+
+constexpr Bytes kRegion = 32 * kMiB;
+constexpr Bytes kSpace = Bytes{1} << 47;
+constexpr Bytes kDriver =
+    6 * kMiB;  // the driver's own memory in the first region; 4 to 10 MiB fit the recordings
+
+}  // namespace
+
+AddressSpace::AddressSpace() {
+  space_.emplace(0, kSpace);
+  place(kDriver);
+}
+
+Address AddressSpace::place(Bytes bytes) {
+  for (auto region = regions_.rbegin(); region != regions_.rend(); ++region) {
+    for (auto hole = region->holes.begin(); hole != region->holes.end(); ++hole) {
+      const auto [start, size] = *hole;
+      if (size < bytes) continue;
+      region->holes.erase(hole);
+      if (size > bytes) region->holes.emplace(start + bytes, size - bytes);
+      return start;
+    }
+  }
+  const Bytes size = round_up(bytes, kRegion);
+  auto room = space_.rbegin();
+  while (room->second < size) ++room;
+  const Address start = room->first + room->second - size;
+  room->second -= size;
+  if (room->second == 0) space_.erase(room->first);
+  regions_.push_back({.start = start, .size = size, .holes = {}});
+  if (size > bytes) regions_.back().holes.emplace(start + bytes, size - bytes);
+  return start;
+}
+
+void AddressSpace::remove(Address address, Bytes bytes) {
+  const auto region = std::find_if(regions_.begin(), regions_.end(), [&](const Region& r) {
+    return r.start <= address && address < r.start + r.size;
+  });
+  assert(region != regions_.end());
+  add(region->holes, address, bytes);
+  if (region->holes.begin()->second < region->size) return;
+  add(space_, region->start, region->size);
+  regions_.erase(region);
+}
+
+// Adds an interval, joined with the intervals that touch it.
+void AddressSpace::add(Holes& holes, Address start, Bytes size) {
+  const auto next = holes.lower_bound(start);
+  if (next != holes.end() && next->first == start + size) {
+    size += next->second;
+    holes.erase(next);
+  }
+  const auto after = holes.lower_bound(start);
+  if (after != holes.begin()) {
+    const auto previous = std::prev(after);
+    if (previous->first + previous->second == start) {
+      previous->second += size;
+      return;
+    }
+  }
+  holes.emplace(start, size);
+}
+
+}  // namespace headroom::allocator

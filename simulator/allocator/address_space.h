@@ -1,0 +1,36 @@
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "simulator/allocator/device.h"
+
+namespace headroom::allocator {
+
+/// Where the CUDA driver places native segments, as recorded on an H100 with driver 580.
+///
+/// Addresses are taken in regions. A segment goes into the newest region that has room, at the lowest offset;
+/// without one, a new region of its size rounded up to 32 MiB is placed as high as possible in the space no
+/// region holds, with the segment at its bottom. A region without segments returns to the space. Newer
+/// segments so mostly lie lower, and equal free blocks of different segments are taken in that order.
+class AddressSpace {
+ public:
+  AddressSpace();
+
+  Address place(Bytes bytes);
+  void remove(Address address, Bytes bytes);
+
+ private:
+  using Holes = std::map<Address, Bytes>;  ///< free intervals by start
+  struct Region {
+    Address start;
+    Bytes size;
+    Holes holes;
+  };
+  static void add(Holes& holes, Address start, Bytes size);
+
+  std::vector<Region> regions_;  ///< oldest first
+  Holes space_;
+};
+
+}  // namespace headroom::allocator

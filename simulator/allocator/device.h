@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "models/base/bytes.h"
+
+namespace headroom::allocator {
+
+/// A device address. Blocks of one size are taken lowest address first, so addresses decide placements.
+using Address = std::int64_t;
+
+/// A stream by its index in the process; 0 is the default stream.
+using Stream = std::uint32_t;
+
+/// An event recorded on a stream.
+using EventToken = std::uint64_t;
+
+/// Where the caching allocator's bytes come from: the CUDA driver, or a model of it. Every call is on a cold
+/// path.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  /// As in the device's properties: the base of memory fractions and of expandable ranges.
+  virtual Bytes total_memory() const = 0;
+  /// What the driver would report as free now.
+  virtual Bytes free_memory() const = 0;
+
+  /// A segment of `bytes`; nothing when the device is out of memory.
+  virtual std::optional<Address> allocate(Bytes bytes) = 0;
+  virtual void free(Address address, Bytes bytes) = 0;
+
+  /// An address range without memory behind it, for an expandable segment of one pool half.
+  virtual Address reserve(Bytes bytes, bool small_pool) = 0;
+  virtual void release(Address address, Bytes bytes) = 0;
+  /// Puts `bytes` of memory, in chunks of `chunk`, behind part of a range: all of it or nothing.
+  virtual bool map(Address address, Bytes bytes, Bytes chunk) = 0;
+  virtual void unmap(Address address, Bytes bytes, Bytes chunk) = 0;
+
+  /// Stream order. The defaults are a device whose streams are always idle: every event is done when asked
+  /// for.
+  virtual EventToken record_event(Stream /*stream*/) { return 0; }
+  virtual bool event_done(EventToken /*event*/) { return true; }
+  virtual void wait_event(EventToken /*event*/) {}
+};
+
+}  // namespace headroom::allocator

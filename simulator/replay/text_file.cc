@@ -1,0 +1,49 @@
+#include "simulator/replay/text_file.h"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+namespace headroom::replay {
+namespace {
+
+tl::unexpected<Error> bad(const std::string& path, std::string message) {
+  return fail(Error{.message = std::move(message), .file = path, .key = {}});
+}
+
+}  // namespace
+
+Result<std::string> read_text_file(const std::string& path, Bytes limit) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return bad(path, "expected a file, found a directory");
+  const gzFile file = gzopen(path.c_str(), "rb");
+  if (file == nullptr) return bad(path, fmt::format("could not be opened: {}", std::strerror(errno)));
+  std::string text;
+  std::size_t size = 0;
+  for (;;) {
+    text.resize(std::max<std::size_t>(std::size_t{1} << 16, size * 2));
+    const auto room = static_cast<unsigned>(std::min<std::size_t>(text.size() - size, std::size_t{1} << 30));
+    const int got = gzread(file, text.data() + size, room);
+    if (got < 0 || static_cast<Bytes>(size) + std::max(got, 0) > limit) break;
+    size += static_cast<std::size_t>(got);
+    if (got == 0) {
+      int code = Z_OK;
+      gzerror(file, &code);
+      gzclose(file);
+      if (code != Z_OK) return bad(path, "expected a whole gzip archive, found a truncated one");
+      text.resize(size);
+      return text;
+    }
+  }
+  int code = Z_OK;
+  const std::string reason = gzerror(file, &code);
+  gzclose(file);
+  if (code != Z_OK) return bad(path, fmt::format("could not be read: {}", reason));
+  return bad(path, fmt::format("expected at most {}, found more", format_bytes(limit)));
+}
+
+}  // namespace headroom::replay
