@@ -14,7 +14,7 @@
 namespace headroom {
 
 /// What the command line adds to the files of a run.
-struct ReadOptions {
+struct JobOptions {
   std::string framework;               ///< name of a registered framework; empty: detected from the content
   std::string model;                   ///< directory, config.json or preset name; empty: as the files say
   std::vector<std::string> overrides;  ///< `--set KEY=VALUE` in the framework's own keys, in order

@@ -46,7 +46,7 @@ Result<JobInput> read_files(std::span<const std::string> paths) {
 
 }  // namespace
 
-Result<ReadJob> read_job(std::span<const std::string> paths, const ReadOptions& options) {
+Result<ReadJob> read_job(std::span<const std::string> paths, const JobOptions& options) {
   if (paths.empty()) return fail("expected a configuration file, found none");
   HEADROOM_ASSIGN(const JobInput input, read_files(paths));
   if (!options.framework.empty()) {

@@ -17,7 +17,7 @@ struct Framework {
   /// Whether these files are this framework's: looks for keys that no other framework has. Cheap.
   bool (*detect)(const JobInput& input);
   /// The Job of these files. Errors name FILE:LINE and key.
-  Result<ReadJob> (*read)(const JobInput& input, const ReadOptions& options);
+  Result<ReadJob> (*read)(const JobInput& input, const JobOptions& options);
   /// What search may vary in this run. Null: nothing.
   std::vector<Knob> (*knobs)(const ReadJob& read);
   /// The Job with `choices` made, without reading anything again: microseconds. Equal to reading the files
@@ -39,6 +39,6 @@ const Framework* find_framework(std::string_view name);
 
 /// Reads `paths` (later laid over earlier), finds their framework and reads the Job. Errors: a file that
 /// can't be read, a framework that can't be told (the message lists those known), or the framework's own.
-Result<ReadJob> read_job(std::span<const std::string> paths, const ReadOptions& options);
+Result<ReadJob> read_job(std::span<const std::string> paths, const JobOptions& options);
 
 }  // namespace headroom

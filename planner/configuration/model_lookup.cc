@@ -1,0 +1,88 @@
+#include "planner/configuration/model_lookup.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+
+#include "models/architecture/read.h"
+#include "models/presets/presets.h"
+#include "planner/configuration/value_grammar.h"
+
+namespace headroom {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string expand_home(const std::string& path) {
+  if (path.rfind("~/", 0) != 0 && path.rfind("$HOME/", 0) != 0) return path;
+  const char* home = std::getenv("HOME");
+  return (home == nullptr ? std::string("") : std::string(home)) + path.substr(path.find('/'));
+}
+
+/// The config.json that `path` names or holds, looked for from the working directory and from `base`.
+std::optional<std::string> config_file(const std::string& path, const std::string& base) {
+  if (path.empty()) return std::nullopt;
+  const fs::path given = expand_home(path);
+  for (const fs::path& start : {fs::path{}, fs::path(base)}) {
+    const fs::path at = start.empty() || given.is_absolute() ? given : start / given;
+    std::error_code code;
+    if (fs::is_regular_file(at, code)) return at.string();
+    if (fs::is_regular_file(at / "config.json", code)) return (at / "config.json").string();
+  }
+  return std::nullopt;
+}
+
+struct Found {
+  Document config;
+  std::string source;
+};
+
+Result<Found> find_config(const ModelRequest& request) {
+  if (!request.config.empty()) {
+    const auto file = config_file(request.config, request.base);
+    if (!file) return fail(fmt::format("no config.json at {}", request.config));
+    HEADROOM_ASSIGN(Document config, read_document(*file));
+    return Found{std::move(config), *file};
+  }
+  if (request.name.empty()) return fail("expected a model's name or directory, found nothing");
+  if (const auto file = config_file(request.name, request.base)) {
+    HEADROOM_ASSIGN(Document config, read_document(*file));
+    return Found{std::move(config), *file};
+  }
+  Result<Document> preset = find_preset(request.name);
+  if (!preset)
+    return fail(
+        fmt::format("{}: there is no directory with a config.json of that name, and {}; give the model's "
+                    "directory or config.json, or a name that `headroom models` lists (--model)",
+                    request.name, preset.error().message));
+  return Found{std::move(*preset), request.name};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Architecture>> find_model(const ModelRequest& request) {
+  static std::map<std::string, std::shared_ptr<const Architecture>> known;
+  HEADROOM_ASSIGN(Found found, find_config(request));
+  const std::string key = fmt::format("{}|{}|{}|{}", found.source, request.base,
+                                      static_cast<int>(request.head), format_value(request.overrides));
+  if (request.overrides.is_map())
+    for (const auto& [name, value] : request.overrides.entries())
+      if (value.is_scalar()) found.config.set(name, value);
+  // A file may change between two reads of one process (tests, a long-lived tool): only presets are kept.
+  const bool preset = found.source == request.name && request.config.empty() && !fs::exists(found.source);
+  if (preset)
+    if (const auto at = known.find(key); at != known.end()) return at->second;
+  ReadOptions options;
+  if (request.head != HeadKind::language_model) {
+    options.head = request.head;
+    options.labels = 1;
+  }
+  HEADROOM_ASSIGN(Architecture made, make_architecture(found.config, found.source, options));
+  auto shared = std::make_shared<const Architecture>(std::move(made));
+  if (preset) known.emplace(key, shared);
+  return shared;
+}
+
+}  // namespace headroom
