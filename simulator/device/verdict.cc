@@ -1,0 +1,67 @@
+#include "simulator/device/verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace headroom {
+namespace {
+
+constexpr double kThin = 0.01;  // of the budget
+
+bool engine_awake(const PhaseReport& phase) {
+  return phase.at_peak_device[Component::engine_weights] > 0;
+}
+
+bool runs_out(const PhaseReport& phase) {
+  return std::any_of(phase.processes.begin(), phase.processes.end(),
+                     [](const ProcessPhase& process) { return process.out_of_memory.has_value(); });
+}
+
+void warn(Report& report, std::string code, std::string message) {
+  Warning warning;
+  warning.code = std::move(code);
+  warning.message = std::move(message);
+  report.warnings.push_back(std::move(warning));
+}
+
+}  // namespace
+
+Bytes budget_of(const DeviceReport& device, const Limits& limits) {
+  for (const auto& [pool, budget] : limits.pools)
+    if (pool == device.pool) return budget;
+  return limits.budget;
+}
+
+void judge(Report& report, const Limits& limits, const Margins& margins) {
+  report.budget = limits.budget;
+  report.host_budget = limits.host_budget;
+  report.margin = 0;
+  report.fits = true;
+  Bytes least_spare = limits.budget, highest_host = 0;
+  for (DeviceReport& device : report.devices) {
+    const Bytes budget = budget_of(device, limits);
+    for (PhaseReport& phase : device.phases) {
+      phase.margin = limits.margin.value_or(margins.of(phase.phase, engine_awake(phase), limits.card));
+      report.margin = std::max(report.margin, phase.margin);
+      least_spare = std::min(least_spare, budget - phase.peak_device - phase.margin);
+      highest_host = std::max(highest_host, phase.peak_host);
+      if (runs_out(phase)) report.fits = false;
+    }
+  }
+  if (least_spare < 0) report.fits = false;
+  if (limits.host_budget > 0 && highest_host > limits.host_budget) {
+    report.fits = false;
+    warn(report, "host-memory",
+         fmt::format("host memory of a node reaches {}, {} are allowed", format_gib(highest_host),
+                     format_gib(limits.host_budget)));
+  }
+  if (limits.host_budget == 0 && highest_host > 0)
+    warn(report, "host-unchecked",
+         fmt::format("host memory of a node reaches {}; give --host-budget to check it",
+                     format_gib(highest_host)));
+  if (report.fits && static_cast<double>(least_spare) < kThin * static_cast<double>(limits.budget))
+    warn(report, "thin-margin", fmt::format("only {} to spare", format_gib(least_spare)));
+}
+
+}  // namespace headroom

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/base/bytes.h"
+#include "simulator/device/margin.h"
+#include "simulator/report/report.h"
+
+namespace headroom {
+
+/// What a run may use.
+struct Limits {
+  Bytes card = 0;                                    ///< device memory as the driver reports it
+  Bytes budget = 0;                                  ///< a GPU
+  std::vector<std::pair<std::string, Bytes>> pools;  ///< budgets of single pools, by name
+  Bytes host_budget = 0;                             ///< a node; 0: unchecked
+  std::optional<Bytes> margin;                       ///< instead of the table's
+};
+
+/// Sets margins, budgets and the verdict of a report whose peaks are known. A run fits when in every phase of
+/// every device peak plus margin is at most the budget, no process runs out of memory, and a node's host
+/// memory stays within its budget. Adds the warnings `thin-margin` (less than 1 % of the budget to spare) and
+/// `host-unchecked`.
+void judge(Report& report, const Limits& limits, const Margins& margins = Margins::builtin());
+
+/// The budget of `device`'s pool.
+Bytes budget_of(const DeviceReport& device, const Limits& limits);
+
+}  // namespace headroom
