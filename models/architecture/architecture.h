@@ -60,7 +60,7 @@ enum class MlpKind { gated, plain, experts };
 
 struct Mlp {
   MlpKind kind = MlpKind::gated;
-  std::string activation;      ///< silu, gelu, gelu_new, gelu_pytorch_tanh, relu …
+  std::string activation{};    ///< silu, gelu, gelu_new, gelu_pytorch_tanh, relu …
   std::int64_t hidden = 0;     ///< of a dense MLP, or of one expert
   bool fused_gate_up = false;  ///< Phi-3, GLM-4: gate and up in one linear
   bool bias = false;
@@ -112,8 +112,23 @@ struct Decoder {
   double attention_dropout = 0;
   Norm embedding_norm;  ///< Bloom
   Norm final_norm;
-  std::vector<LayerGroup> groups;
+  std::vector<LayerGroup> groups;  ///< in order, together all layers
   const Layer& layer(std::int64_t index) const;
+};
+
+/// A vision tower: what turns pixels into embeddings in front of the decoder. `blocks` is 0 when there is
+/// none.
+struct VisionTower {
+  std::string block_class{};  ///< a wrapping unit of its own: Qwen2VLVisionBlock …
+  std::int64_t blocks = 0, hidden = 0, heads = 0, mlp_hidden = 0;
+  std::string activation{};
+  NormKind norm = NormKind::layer;
+  bool gated = false;  ///< the MLP has a gate (Qwen2.5-VL)
+  std::int64_t channels = 3, patch = 0, temporal_patch = 1;
+  std::int64_t merge = 1;   ///< side of the square of patches that becomes one token of the decoder
+  std::int64_t image = 0;   ///< side in pixels when fixed (SigLIP); 0: any
+  std::int64_t output = 0;  ///< width of what it gives the decoder
+  bool pooling_head = false;
 };
 
 // --- Weights ---------------------------------------------------------------------------------------------
@@ -150,7 +165,7 @@ struct Tensor {
   TensorRole role = TensorRole::other;
   bool transposed = false;  ///< the matrix is stored [in, out]: Conv1D, GPT-OSS experts
   Place place = Place::layer;
-  std::int32_t layer = -1;     ///< decoder layer, or -1
+  std::int32_t layer = -1;     ///< decoder layer (place vision: block of the tower), or -1
   std::int32_t expert = -1;    ///< routed expert index; -1: none, -2: all experts stacked in dimension 0
   bool buffer = false;         ///< lives on the GPU but is no parameter
   bool trainable = true;       ///< receives a gradient
@@ -174,6 +189,7 @@ struct Architecture {
   HeadKind head = HeadKind::language_model;
   std::int64_t labels = 0;  ///< rows of the head when it is no language model's
   Decoder decoder;
+  VisionTower vision;
   std::vector<Tensor>
       tensors;  ///< in Transformers' order of named parameters; tied tensors listed once more with tied_to
   std::string layer_class;  ///< decoder layer class, the default wrapping unit: LlamaDecoderLayer …

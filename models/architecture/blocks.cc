@@ -41,9 +41,9 @@ Decoder read_decoder(Config& config, const Defaults& defaults) {
 Attention read_attention(Config& config, const Defaults& defaults, std::int64_t hidden) {
   Attention attention;
   attention.heads = config.essential("num_attention_heads", defaults.heads);
-  attention.kv_heads =
-      config.size("num_key_value_heads", defaults.kv_heads > 0 ? defaults.kv_heads : attention.heads);
-  attention.head_dim = config.size("head_dim", defaults.head_dim);
+  attention.kv_heads = config.size_or_none("num_key_value_heads", defaults.kv_heads);
+  if (attention.kv_heads == 0) attention.kv_heads = attention.heads;
+  attention.head_dim = config.size_or_none("head_dim", defaults.head_dim);
   if (attention.head_dim == 0) attention.head_dim = default_head_dim(config, hidden, attention.heads);
   attention.value_head_dim = attention.head_dim;
   attention.rotary_dim = attention.head_dim;
@@ -55,6 +55,27 @@ Mlp read_gated_mlp(Config& config, const Defaults& defaults) {
   Mlp mlp;
   mlp.hidden = config.size("intermediate_size", defaults.intermediate);
   mlp.activation = config.text({"hidden_act", "hidden_activation"}, defaults.activation);
+  return mlp;
+}
+
+std::int64_t read_rotary_dim(Config& config, std::int64_t head_dim, double fallback) {
+  constexpr Key kFactor{"partial_rotary_factor", "rotary_pct"};
+  const double nested = config.section("rope_parameters").number(kFactor, fallback);
+  const double factor = config.number(kFactor, nested);
+  if (factor < 0 || factor > 1)
+    config.reject(kFactor, fmt::format("expected a share from 0 to 1, found {}", factor));
+  return static_cast<std::int64_t>(static_cast<double>(head_dim) * factor);
+}
+
+Mlp read_experts(Config& config, Key experts, Key hidden, const ExpertDefaults& defaults,
+                 std::string_view activation) {
+  Mlp mlp;
+  mlp.kind = MlpKind::experts;
+  mlp.stacked = true;
+  mlp.activation = config.text("hidden_act", activation);
+  mlp.experts = config.count(experts, defaults.experts);
+  mlp.experts_per_token = config.count("num_experts_per_tok", defaults.experts_per_token);
+  mlp.hidden = config.size(hidden, defaults.hidden);
   return mlp;
 }
 
@@ -98,17 +119,31 @@ void write_plain_mlp(TensorWriter& out, std::string_view up, std::string_view do
   out.linear(down, hidden, mlp.hidden, Split::row, mlp.bias);
 }
 
+void write_experts(TensorWriter& out, std::string_view module, const Mlp& mlp) {
+  const std::int64_t hidden = out.decoder().hidden;
+  const std::string at = std::string(module) + ".";
+  out.experts(at + "gate_up_proj", {mlp.experts, 2 * mlp.hidden, hidden}, Split::column);
+  out.experts(at + "down_proj", {mlp.experts, hidden, mlp.hidden}, Split::row);
+}
+
+void write_rotary(TensorWriter& out, std::string_view module, const Decoder& decoder) {
+  const Attention& attention = decoder.groups.front().layer.attention;
+  const std::int64_t rotated =
+      attention.kind == AttentionKind::latent ? attention.rope_dim : attention.rotary_dim;
+  if (rotated < 2) return;
+  out.buffer(std::string(module) + ".inv_freq", {rotated / 2}, DType::fp32);
+  out.buffer(std::string(module) + ".original_inv_freq", {rotated / 2}, DType::fp32);
+}
+
+void write_llama_layer(TensorWriter& out, const Layer& layer) {
+  write_attention(out, "self_attn", layer.attention);
+  write_gated_mlp(out, "mlp", layer.mlp);
+  out.norm("input_layernorm", layer.attention_norm);
+  out.norm("post_attention_layernorm", layer.mlp_norm);
+}
+
 void write_llama(TensorWriter& out) {
-  const Decoder& decoder = out.decoder();
-  out.embedding("model.embed_tokens", decoder.vocabulary, decoder.hidden);
-  out.layers("model.layers", [&](const Layer& layer) {
-    write_attention(out, "self_attn", layer.attention);
-    write_gated_mlp(out, "mlp", layer.mlp);
-    out.norm("input_layernorm", layer.attention_norm);
-    out.norm("post_attention_layernorm", layer.mlp_norm);
-  });
-  out.norm("model.norm", decoder.final_norm);
-  out.head("lm_head", "model.embed_tokens.weight", decoder.hidden);
+  write_llama_frame(out, [&](const Layer& layer) { write_llama_layer(out, layer); });
 }
 
 }  // namespace headroom

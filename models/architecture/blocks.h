@@ -41,6 +41,17 @@ Layer read_layer(Config& config, const Defaults& defaults, std::int64_t hidden);
 /// `hidden` / `heads`; an error at hidden_size when it does not divide.
 std::int64_t default_head_dim(Config& config, std::int64_t hidden, std::int64_t heads);
 
+/// The rotated part of a head: `partial_rotary_factor` (or `rotary_pct`), at the top or under
+/// `rope_parameters`.
+std::int64_t read_rotary_dim(Config& config, std::int64_t head_dim, double fallback);
+
+/// The expert sizes that every family with routed experts has; shared experts are the family's own.
+struct ExpertDefaults {
+  std::int64_t experts, experts_per_token, hidden;
+};
+Mlp read_experts(Config& config, Key experts, Key hidden, const ExpertDefaults& defaults,
+                 std::string_view activation);
+
 Norm rms_norm(std::int64_t size);
 Norm layer_norm(std::int64_t size, bool bias = true);
 
@@ -71,11 +82,31 @@ void write_attention(TensorWriter& out, std::string_view module, const Attention
 /// `gate_proj, up_proj, down_proj`, or `gate_up_proj, down_proj` when fused.
 void write_gated_mlp(TensorWriter& out, std::string_view module, const Mlp& mlp);
 
+/// `gate_up_proj` and `down_proj` of all experts, stacked: [experts, 2·hidden, in] and [experts, in, hidden].
+void write_experts(TensorWriter& out, std::string_view module, const Mlp& mlp);
+
+/// The two frequency tables that a rotary embedding keeps in fp32: in use, and as computed first.
+void write_rotary(TensorWriter& out, std::string_view module, const Decoder& decoder);
+
 /// Two linears with these names.
 void write_plain_mlp(TensorWriter& out, std::string_view up, std::string_view down, const Mlp& mlp);
 
-/// LLaMA's whole model: `model.embed_tokens`, layers of attention, gated MLP and two norms, `model.norm`,
+/// A model in LLaMA's frame: `model.embed_tokens`, `model.layers` as `layer` writes them, `model.norm`,
 /// `lm_head`.
+template <typename WriteLayer>
+void write_llama_frame(TensorWriter& out, WriteLayer layer) {
+  const Decoder& decoder = out.decoder();
+  out.embedding("model.embed_tokens", decoder.vocabulary, decoder.hidden);
+  out.layers("model.layers", layer);
+  out.norm("model.norm", decoder.final_norm);
+  write_rotary(out, "model.rotary_emb", decoder);
+  out.head("lm_head", "model.embed_tokens.weight", decoder.hidden);
+}
+
+/// LLaMA's layer: `self_attn`, `mlp`, `input_layernorm`, `post_attention_layernorm`.
+void write_llama_layer(TensorWriter& out, const Layer& layer);
+
+/// LLaMA's whole model.
 void write_llama(TensorWriter& out);
 
 }  // namespace headroom

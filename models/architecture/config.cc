@@ -35,6 +35,11 @@ const Document* Config::find(Key key) const {
   return nullptr;
 }
 
+bool Config::is_null(Key key) const {
+  const Document* value = map_ == nullptr ? nullptr : map_->find(key.names[0]);
+  return value != nullptr && value->is_null();
+}
+
 void Config::reject(Key key, std::string message) {
   if (error_->has_value()) return;
   const Document* value = find(key);
@@ -96,6 +101,10 @@ std::int64_t Config::size(Key key, std::int64_t fallback) {
   return bounded(key, fallback, 1);
 }
 
+std::int64_t Config::size_or_none(Key key, std::int64_t fallback) {
+  return is_null(key) ? 0 : bounded(key, fallback, 1);
+}
+
 std::int64_t Config::count(Key key, std::int64_t fallback) {
   return bounded(key, fallback, 0);
 }
@@ -106,6 +115,10 @@ double Config::number(Key key, double fallback) {
   const auto number = value->as_double();
   if (!number) reject(key, "expected a number, found " + shown(*value));
   return number.value_or(fallback);
+}
+
+double Config::number_or_none(Key key, double fallback) {
+  return is_null(key) ? 0 : number(key, fallback);
 }
 
 bool Config::flag(Key key, bool fallback) {

@@ -35,9 +35,13 @@ class Config {
   std::int64_t essential(Key key, std::int64_t nested_default);
   /// A positive size.
   std::int64_t size(Key key, std::int64_t fallback);
+  /// A positive size that may be switched off: 0 when the config says null, `fallback` when it says nothing.
+  std::int64_t size_or_none(Key key, std::int64_t fallback);
   /// A size that may be zero.
   std::int64_t count(Key key, std::int64_t fallback);
   double number(Key key, double fallback);
+  /// A number that may be switched off: 0 when the config says null.
+  double number_or_none(Key key, double fallback);
   bool flag(Key key, bool fallback);
   std::string text(Key key, std::string_view fallback);
   /// A list of words; nothing when absent.
@@ -46,6 +50,8 @@ class Config {
   std::optional<std::vector<std::int64_t>> sizes(Key key);
 
   bool has(Key key) const { return find(key) != nullptr; }
+  /// Present with the value null.
+  bool is_null(Key key) const;
   /// The section at `name`; an empty one when absent. Must not outlive the document.
   Config section(std::string_view name) const;
   bool nested() const { return !path_.empty(); }

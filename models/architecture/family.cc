@@ -8,13 +8,49 @@
 
 namespace headroom {
 
-extern const Family kGpt2, kGptNeox, kLlama, kOpt, kQwen2, kQwen3;
+// One line a family, in alphabetical order of model_type.
+#define HEADROOM_FAMILIES(ENTRY) \
+  ENTRY(kBaichuan)               \
+  ENTRY(kBloom)                  \
+  ENTRY(kCohere)                 \
+  ENTRY(kDeepseekV2)             \
+  ENTRY(kDeepseekV3)             \
+  ENTRY(kFalcon)                 \
+  ENTRY(kGemma)                  \
+  ENTRY(kGemma2)                 \
+  ENTRY(kGemma3)                 \
+  ENTRY(kGemma3Text)             \
+  ENTRY(kGlm4)                   \
+  ENTRY(kGpt2)                   \
+  ENTRY(kGptNeox)                \
+  ENTRY(kGptOss)                 \
+  ENTRY(kGptJ)                   \
+  ENTRY(kGranite)                \
+  ENTRY(kInternLm2)              \
+  ENTRY(kLlama)                  \
+  ENTRY(kMistral)                \
+  ENTRY(kMixtral)                \
+  ENTRY(kOlmo2)                  \
+  ENTRY(kOlmoe)                  \
+  ENTRY(kOpt)                    \
+  ENTRY(kPhi)                    \
+  ENTRY(kPhi3)                   \
+  ENTRY(kQwen2)                  \
+  ENTRY(kQwen25Vl)               \
+  ENTRY(kQwen2Moe)               \
+  ENTRY(kQwen2Vl)                \
+  ENTRY(kQwen3)                  \
+  ENTRY(kQwen3Moe)               \
+  ENTRY(kSmolLm3)                \
+  ENTRY(kStarcoder2)
+
+#define HEADROOM_DECLARE(family) extern const Family family;
+HEADROOM_FAMILIES(HEADROOM_DECLARE)
 
 namespace {
 
-constexpr std::array kFamilies = {
-    &kGpt2, &kGptNeox, &kLlama, &kOpt, &kQwen2, &kQwen3,
-};
+#define HEADROOM_POINT(family) &family,
+constexpr std::array kFamilies = {HEADROOM_FAMILIES(HEADROOM_POINT)};
 
 }  // namespace
 

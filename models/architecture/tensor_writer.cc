@@ -57,7 +57,8 @@ void TensorWriter::buffer(std::string_view name, std::vector<std::int64_t> shape
   tensor.dtype = dtype;
 }
 
-void TensorWriter::head(std::string_view name, std::string_view embedding, std::int64_t features) {
+void TensorWriter::head(std::string_view name, std::string_view embedding, std::int64_t features,
+                        std::string_view tokens) {
   prefix_.clear();
   place_ = Place::head;
   const Decoder& decoder = model_.decoder;
@@ -74,7 +75,7 @@ void TensorWriter::head(std::string_view name, std::string_view embedding, std::
       linear("score", model_.labels, features, Split::replicated);
       break;
     case HeadKind::token_classification:
-      linear("score", model_.labels, features, Split::replicated, true);
+      linear(tokens, model_.labels, features, Split::replicated, true);
       break;
   }
 }

@@ -34,10 +34,12 @@ class TensorWriter {
   void buffer(std::string_view name, std::vector<std::int64_t> shape, DType dtype);
 
   /// The head that the model was asked for: `lm_head` as given, tied to `embedding` when the decoder says so;
-  /// or the scalar or classification head over `features` inputs.
-  void head(std::string_view name, std::string_view embedding, std::int64_t features);
+  /// or the scalar or classification head over `features` inputs. `tokens` names the token-classification
+  /// head.
+  void head(std::string_view name, std::string_view embedding, std::int64_t features,
+            std::string_view tokens = "score");
 
-  /// Calls `layer(index, layer)` for every decoder layer with the prefix `PREFIX.INDEX.`.
+  /// Calls `write(layer)` for every decoder layer with the prefix `PREFIX.INDEX.`.
   template <typename Write>
   void layers(std::string_view prefix, Write write) {
     for (const LayerGroup& group : decoder().groups) {
@@ -49,10 +51,21 @@ class TensorWriter {
     end_layers();
   }
 
+  /// Calls `write()` for every block of a vision tower with the prefix `PREFIX.INDEX.`.
+  template <typename Write>
+  void vision_blocks(std::string_view prefix, std::int64_t count, Write write) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      begin_layer(prefix, i);
+      place_ = Place::vision;
+      write();
+    }
+    end_layers();
+    place_ = Place::vision;
+  }
+
   /// Where following tensors live; `layers` and `head` set it themselves, what comes before the layers is
   /// embedding and what comes after is final norm.
   void place(Place place) { place_ = place; }
-  void prefix(std::string prefix) { prefix_ = std::move(prefix); }
 
  private:
   Tensor& add(std::string_view name, std::string_view suffix, std::vector<std::int64_t> shape,

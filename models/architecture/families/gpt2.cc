@@ -45,7 +45,7 @@ void write(TensorWriter& out) {
     out.conv1d("mlp.c_proj", layer.mlp.hidden, hidden, Split::row);
   });
   out.norm("transformer.ln_f", decoder.final_norm);
-  out.head("lm_head", "transformer.wte.weight", hidden);
+  out.head("lm_head", "transformer.wte.weight", hidden, "classifier");
 }
 
 }  // namespace

@@ -27,8 +27,7 @@ void describe(Config& config, Architecture& model) {
   attention.kind = AttentionKind::fused_qkv;
   attention.heads = attention.kv_heads = config.essential("num_attention_heads", kDefaults.heads);
   attention.head_dim = attention.value_head_dim = default_head_dim(config, decoder.hidden, attention.heads);
-  attention.rotary_dim = static_cast<std::int64_t>(
-      static_cast<double>(attention.head_dim) * config.number({"rotary_pct", "partial_rotary_factor"}, 0.25));
+  attention.rotary_dim = read_rotary_dim(config, attention.head_dim, 0.25);
   attention.qkv_bias = attention.output_bias = config.flag("attention_bias", true);
   layer.mlp = {.kind = MlpKind::plain,
                .activation = config.text("hidden_act", kDefaults.activation),
@@ -49,7 +48,8 @@ void write(TensorWriter& out) {
     write_plain_mlp(out, "mlp.dense_h_to_4h", "mlp.dense_4h_to_h", layer.mlp);
   });
   out.norm("gpt_neox.final_layer_norm", decoder.final_norm);
-  out.head("lm_head", "gpt_neox.embed_in.weight", hidden);
+  write_rotary(out, "gpt_neox.rotary_emb", decoder);
+  out.head("lm_head", "gpt_neox.embed_in.weight", hidden, "classifier");
 }
 
 }  // namespace

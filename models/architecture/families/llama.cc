@@ -5,9 +5,8 @@ namespace headroom {
 namespace {
 
 void describe(Config& config, Architecture& model) {
-  const Defaults defaults{};
-  Decoder& decoder = model.decoder = read_decoder(config, defaults);
-  Layer layer = read_layer(config, defaults, decoder.hidden);
+  Decoder& decoder = model.decoder = read_decoder(config, Defaults{});
+  Layer layer = read_layer(config, Defaults{}, decoder.hidden);
   layer.mlp.bias = config.flag("mlp_bias", false);
   decoder.groups = equal_layers(decoder.layers, layer);
 }

@@ -1,6 +1,6 @@
 #include "models/architecture/blocks.h"
 #include "models/architecture/family.h"
-#include "models/architecture/sliding.h"
+#include "models/architecture/layer_patterns.h"
 
 namespace headroom {
 namespace {

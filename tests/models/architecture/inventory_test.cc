@@ -60,7 +60,7 @@ TEST_P(Inventory, EqualsTheRecordingTensorByTensor) {
 std::vector<std::string> names() {
   std::vector<std::string> out;
   for (const auto& [name, model] : recordings().items()) {
-    if (find_family(model["config"]["model_type"].get<std::string>()) != nullptr) out.push_back(name);
+    out.push_back(name);
   }
   return out;
 }

@@ -24,6 +24,10 @@ struct SlidingRule {
 std::vector<LayerGroup> read_sliding_layers(Config& config, std::int64_t layers, const Layer& layer,
                                             const SlidingRule& rule);
 
+/// Gives `experts` to the layers that Qwen's keys make sparse: every `decoder_sparse_step`-th (each, by
+/// default), but those in `mlp_only_layers`. The others keep their dense MLP.
+void replace_sparse_layers(Config& config, Decoder& decoder, const Mlp& experts);
+
 /// Qwen's rule: `sliding_window` counts only with `use_sliding_window`, from `max_window_layers` on.
 SlidingRule qwen_sliding(Config& config);
 

@@ -1,7 +1,8 @@
-#include "models/architecture/sliding.h"
+#include "models/architecture/layer_patterns.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
 #include "models/architecture/blocks.h"
@@ -16,6 +17,7 @@ std::vector<LayerGroup> read_sliding_layers(Config& config, std::int64_t layers,
                                              types->size()));
     return equal_layers(layers, layer);
   }
+  if (!config.status()) return equal_layers(layers, layer);
   return grouped_layers(layers, [&](std::int64_t i) {
     bool slides = rule.slides(i);
     if (types) {
@@ -29,6 +31,19 @@ std::vector<LayerGroup> read_sliding_layers(Config& config, std::int64_t layers,
     Layer next = layer;
     next.attention.sliding_window = slides ? rule.window : 0;
     return next;
+  });
+}
+
+void replace_sparse_layers(Config& config, Decoder& decoder, const Mlp& experts) {
+  const std::int64_t step = config.size("decoder_sparse_step", 1);
+  const auto dense = config.sizes("mlp_only_layers").value_or(std::vector<std::int64_t>{});
+  if (experts.experts == 0 || decoder.groups.empty()) return;
+  const Decoder before = decoder;
+  decoder.groups = grouped_layers(decoder.layers, [&](std::int64_t i) {
+    Layer layer = before.layer(i);
+    const bool listed = std::find(dense.begin(), dense.end(), i) != dense.end();
+    if (!listed && (i + 1) % step == 0) layer.mlp = experts;
+    return layer;
   });
 }
 

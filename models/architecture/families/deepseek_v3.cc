@@ -1,0 +1,32 @@
+#include "models/architecture/blocks.h"
+#include "models/architecture/deepseek.h"
+#include "models/architecture/family.h"
+
+namespace headroom {
+namespace {
+
+constexpr Defaults kDefaults{.vocabulary = 129280,
+                             .hidden = 7168,
+                             .intermediate = 18432,
+                             .layers = 61,
+                             .heads = 128,
+                             .kv_heads = 128,
+                             .max_positions = 4096};
+
+constexpr DeepseekDefaults kDeepseek{
+    .dense_layers = 3, .experts = 256, .experts_per_token = 8, .expert_hidden = 2048, .shared_experts = 1};
+
+void describe(Config& config, Architecture& model) {
+  describe_deepseek(config, model, kDefaults, kDeepseek);
+}
+
+void write(TensorWriter& out) {
+  write_deepseek(out, {.router_linear = false, .router_correction = true});
+}
+
+}  // namespace
+
+extern const Family kDeepseekV3;
+const Family kDeepseekV3{"deepseek_v3", "DeepseekV3DecoderLayer", describe, write};
+
+}  // namespace headroom

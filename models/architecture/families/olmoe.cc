@@ -1,0 +1,41 @@
+#include "models/architecture/blocks.h"
+#include "models/architecture/family.h"
+
+namespace headroom {
+namespace {
+
+constexpr Defaults kDefaults{.vocabulary = 50304,
+                             .hidden = 2048,
+                             .intermediate = 2048,
+                             .layers = 16,
+                             .heads = 16,
+                             .max_positions = 4096};
+
+/// Norms run over the whole query and key projections.
+void describe(Config& config, Architecture& model) {
+  Decoder& decoder = model.decoder = read_decoder(config, kDefaults);
+  Layer layer = read_layer(config, kDefaults, decoder.hidden);
+  Attention& attention = layer.attention;
+  attention.query_norm = rms_norm(attention.heads * attention.head_dim);
+  attention.key_norm = rms_norm(attention.kv_heads * attention.head_dim);
+  layer.mlp = read_experts(config, {"num_experts", "num_local_experts"}, "intermediate_size",
+                           {.experts = 64, .experts_per_token = 8, .hidden = kDefaults.intermediate}, "silu");
+  decoder.groups = equal_layers(decoder.layers, layer);
+}
+
+void write(TensorWriter& out) {
+  write_llama_frame(out, [&](const Layer& layer) {
+    write_attention(out, "self_attn", layer.attention);
+    out.parameter("mlp.gate.weight", {layer.mlp.experts, out.decoder().hidden});
+    write_experts(out, "mlp.experts", layer.mlp);
+    out.norm("input_layernorm", layer.attention_norm);
+    out.norm("post_attention_layernorm", layer.mlp_norm);
+  });
+}
+
+}  // namespace
+
+extern const Family kOlmoe;
+const Family kOlmoe{"olmoe", "OlmoeDecoderLayer", describe, write};
+
+}  // namespace headroom
