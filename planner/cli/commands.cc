@@ -1,9 +1,10 @@
 #include "planner/cli/command.h"
+#include "planner/cli/replay.h"
 
 namespace headroom::cli {
 
 std::span<const Command> commands() {
-  static const std::vector<Command> table = {};
+  static const std::vector<Command> table = {replay_command()};
   return table;
 }
 

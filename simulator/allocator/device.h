@@ -16,12 +16,21 @@ using Stream = std::uint32_t;
 /// An event recorded on a stream.
 using EventToken = std::uint64_t;
 
+/// Stream order, as far as allocators need it. The defaults are a device whose streams are always idle: every
+/// event is done when asked for.
+class Events {
+ public:
+  virtual ~Events() = default;
+
+  virtual EventToken record_event(Stream /*stream*/) { return 0; }
+  virtual bool event_done(EventToken /*event*/) { return true; }
+  virtual void wait_event(EventToken /*event*/) {}
+};
+
 /// Where the caching allocator's bytes come from: the CUDA driver, or a model of it. Every call is on a cold
 /// path.
-class Device {
+class Device : public Events {
  public:
-  virtual ~Device() = default;
-
   /// As in the device's properties: the base of memory fractions and of expandable ranges.
   virtual Bytes total_memory() const = 0;
   /// What the driver would report as free now.
@@ -37,12 +46,6 @@ class Device {
   /// Puts `bytes` of memory, in chunks of `chunk`, behind part of a range: all of it or nothing.
   virtual bool map(Address address, Bytes bytes, Bytes chunk) = 0;
   virtual void unmap(Address address, Bytes bytes, Bytes chunk) = 0;
-
-  /// Stream order. The defaults are a device whose streams are always idle: every event is done when asked
-  /// for.
-  virtual EventToken record_event(Stream /*stream*/) { return 0; }
-  virtual bool event_done(EventToken /*event*/) { return true; }
-  virtual void wait_event(EventToken /*event*/) {}
 };
 
 }  // namespace headroom::allocator

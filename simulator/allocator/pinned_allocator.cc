@@ -1,51 +1,43 @@
 #include "simulator/allocator/pinned_allocator.h"
 
-#include <bit>
-
 namespace headroom {
+namespace {
+
+allocator::AllocatorSettings with(const PinnedSettings& pinned) {
+  allocator::AllocatorSettings settings;
+  settings.pinned_max_round_threshold = pinned.largest_rounded.value_or(allocator::kUnlimited);
+  settings.pinned_max_cached_size = pinned.largest_kept.value_or(allocator::kUnlimited);
+  return settings;
+}
+
+}  // namespace
+
+PinnedAllocator::PinnedAllocator(const PinnedSettings& settings)
+    : allocator_(with(settings), host_, events_) {}
 
 HostBlock PinnedAllocator::allocate(Bytes requested, Component component) {
   if (requested <= 0) return kNoHostBlock;
-  const bool rounded = !settings_.largest_rounded || requested <= *settings_.largest_rounded;
-  const Bytes size =
-      rounded ? static_cast<Bytes>(std::bit_ceil(static_cast<std::uint64_t>(requested))) : requested;
-  if (const auto kept = kept_.find(size); kept != kept_.end()) {
-    if (--kept->second == 0) kept_.erase(kept);
-  } else {
-    reserved_ += size;
-  }
+  const allocator::PinnedBlockId id = allocator_.allocate(requested);
+  if (id >= entries_.size()) entries_.resize(id + 1);
+  entries_[id] = {.requested = requested, .component = component};
   in_use_[component] += requested;
-  const Entry entry{requested, size, component};
-  if (unused_.empty()) {
-    blocks_.push_back(entry);
-    return static_cast<HostBlock>(blocks_.size() - 1);
-  }
-  const std::uint32_t index = unused_.back();
-  unused_.pop_back();
-  blocks_[index] = entry;
-  return static_cast<HostBlock>(index);
+  return static_cast<HostBlock>(id);
 }
 
 void PinnedAllocator::free(HostBlock block) {
   if (block == kNoHostBlock) return;
-  const Entry& entry = blocks_[static_cast<std::uint32_t>(block)];
-  in_use_[entry.component] -= entry.requested;
-  if (settings_.largest_kept && entry.size > *settings_.largest_kept) {
-    reserved_ -= entry.size;
-  } else {
-    ++kept_[entry.size];
-  }
-  unused_.push_back(static_cast<std::uint32_t>(block));
+  const auto id = static_cast<allocator::PinnedBlockId>(block);
+  in_use_[entries_[id].component] -= entries_[id].requested;
+  allocator_.free(id);
 }
 
 void PinnedAllocator::empty_cache() {
-  for (const auto& [size, count] : kept_) reserved_ -= size * count;
-  kept_.clear();
+  allocator_.empty_cache();
 }
 
 Breakdown PinnedAllocator::breakdown() const {
   Breakdown out = in_use_;
-  out[Component::allocator_slack] += reserved_ - in_use_.total();
+  out[Component::allocator_slack] += reserved() - in_use_.total();
   return out;
 }
 

@@ -33,4 +33,9 @@ Bytes segment_size(const AllocatorSettings& settings, Bytes rounded) {
   return round_up(rounded, kRoundLarge);
 }
 
+Bytes round_pinned(const AllocatorSettings& settings, Bytes bytes) {
+  if (bytes > settings.pinned_max_round_threshold) return bytes;
+  return static_cast<Bytes>(std::bit_ceil(static_cast<std::uint64_t>(bytes)));
+}
+
 }  // namespace headroom::allocator

@@ -55,10 +55,7 @@ Result<std::vector<Option>> split_options(std::string_view text) {
       option.value = std::string(rest.substr(0, comma));
       rest.remove_prefix(std::min(comma, rest.size()));
     }
-    if (!rest.empty()) {
-      rest.remove_prefix(1);
-      if (rest.empty()) return bad(key, "expected an option after the last `,`");
-    }
+    if (!rest.empty()) rest.remove_prefix(1);  // PyTorch accepts a comma at the end
     options.push_back(std::move(option));
   }
   return options;

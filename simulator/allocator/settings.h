@@ -58,4 +58,7 @@ Bytes round_request(const AllocatorSettings& settings, Bytes bytes);
 /// The size of a new native segment for a rounded size.
 Bytes segment_size(const AllocatorSettings& settings, Bytes rounded);
 
+/// The size of the pinned host block that a request of `bytes` >= 1 needs.
+Bytes round_pinned(const AllocatorSettings& settings, Bytes bytes);
+
 }  // namespace headroom::allocator

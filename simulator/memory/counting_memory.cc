@@ -1,26 +1,25 @@
 #include "simulator/memory/counting_memory.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
+
+#include "simulator/allocator/settings.h"
 
 namespace headroom {
 namespace {
 
-constexpr Bytes kMinBlock = 512;
 constexpr std::uint32_t kNone = 0xffffffffu;
 
-/// PyTorch's pinned allocator gives powers of two.
 Bytes host_bytes(Bytes requested, HostKind kind) {
   if (kind == HostKind::pageable || requested <= 0) return requested;
-  return static_cast<Bytes>(std::bit_ceil(static_cast<std::uint64_t>(requested)));
+  return allocator::round_pinned({}, requested);
 }
 
 }  // namespace
 
 Block CountingMemory::allocate(Bytes requested, Stream, Label label) {
   if (requested <= 0) return kNoBlock;
-  const Bytes bytes = round_up(requested, kMinBlock);
+  const Bytes bytes = round_up(requested, allocator::kMinBlock);
   std::uint32_t index = first_free_;
   if (index == kNone) {
     index = static_cast<std::uint32_t>(blocks_.size());

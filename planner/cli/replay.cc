@@ -1,0 +1,45 @@
+#include "planner/cli/replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ostream>
+
+#include "simulator/replay/verify.h"
+
+namespace headroom::cli {
+namespace {
+
+int compare_recordings(const std::string& path, replay::Comparison comparison, Streams& streams) {
+  HEADROOM_CLI_ASSIGN(const auto recordings, replay::read_recordings(path), streams);
+  const std::vector<replay::CaseResult> results = replay::compare(recordings, comparison);
+  for (const replay::CaseResult& result : results)
+    if (!result.matched) streams.out << result.name << ": " << result.difference << "\n";
+  const auto matched = std::count_if(results.begin(), results.end(), [](const auto& r) { return r.matched; });
+  streams.out << fmt::format("cases {} matched {}\n", results.size(), matched);
+  return static_cast<std::size_t>(matched) == results.size() ? kDone : kDisagrees;
+}
+
+}  // namespace
+
+Command replay_command() {
+  return {.name = "replay",
+          .summary = "runs recorded allocations through the simulated allocator",
+          .options = {{"FILE", "", "recordings of the allocator (.jsonl, .jsonl.gz)", true},
+                      {"--verify", "", "compare every event with the recording; exit 4 when any differs"},
+                      {"--predict", "", "the same, taking segment placement from the driver model"}},
+          .common = 0,
+          .run = replay};
+}
+
+int replay(const Arguments& arguments, Streams& streams) {
+  const bool verify = arguments.has("--verify"), predict = arguments.has("--predict");
+  if (verify == predict) {
+    return report_error({.message = "expected one of --verify and --predict", .file = {}, .key = "replay"},
+                        streams);
+  }
+  return compare_recordings(arguments.text("FILE"),
+                            verify ? replay::Comparison::verify : replay::Comparison::predict, streams);
+}
+
+}  // namespace headroom::cli

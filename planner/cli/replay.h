@@ -1,0 +1,14 @@
+#pragma once
+
+#include "planner/cli/command.h"
+
+namespace headroom::cli {
+
+/// `headroom replay FILE`.
+Command replay_command();
+
+/// With `--verify` or `--predict`: replays recordings of PyTorch's allocator, prints the first difference of
+/// each case that does not match and, last, `cases N matched M`. kDisagrees when any does not match.
+int replay(const Arguments& arguments, Streams& streams);
+
+}  // namespace headroom::cli
