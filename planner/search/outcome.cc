@@ -1,0 +1,57 @@
+#include "planner/search/outcome.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace headroom::search {
+namespace {
+
+constexpr double kSameTime = 1e-4;  // relative: below what a time model tells apart
+
+double step_seconds(const DeviceReport& device) {
+  if (device.phases.empty()) return 0;
+  const int last = device.phases.back().step;
+  double seconds = 0;
+  for (const PhaseReport& phase : device.phases)
+    if (phase.step == last) seconds += phase.seconds;
+  return seconds;
+}
+
+int compare_seconds(double a, double b) {
+  if (std::abs(a - b) <= kSameTime * std::max(std::abs(a), std::abs(b))) return 0;
+  return a < b ? -1 : 1;
+}
+
+}  // namespace
+
+Outcome outcome_of(const Report& report) {
+  Outcome out;
+  out.valid = true;
+  out.fits = report.fits;
+  out.spare = spare(report);
+  if (const PeakPlace place = highest(report); place.phase != nullptr) {
+    out.peak_device = place.phase->peak_device;
+    out.limiting_phase = place.phase->phase;
+  }
+  for (const DeviceReport& device : report.devices) {
+    out.seconds = std::max(out.seconds, step_seconds(device));
+    for (const PhaseReport& phase : device.phases) out.peak_host = std::max(out.peak_host, phase.peak_host);
+  }
+  if (!out.fits) {
+    if (report.host_budget > 0) out.spare = std::min(out.spare, report.host_budget - out.peak_host);
+    out.spare = std::min<Bytes>(out.spare, -1);
+  }
+  return out;
+}
+
+bool better(const Outcome& a, const Outcome& b, Objective objective) {
+  if (a.valid != b.valid) return a.valid;
+  if (a.fits != b.fits) return a.fits;
+  if (!a.fits && a.spare != b.spare) return a.spare > b.spare;
+  const int time = compare_seconds(a.seconds, b.seconds);
+  if (objective == Objective::time) return time != 0 ? time < 0 : a.spare > b.spare;
+  return a.spare != b.spare ? a.spare > b.spare : time < 0;
+}
+
+}  // namespace headroom::search

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+
+#include "models/base/bytes.h"
+#include "simulator/report/report.h"
+
+namespace headroom::search {
+
+/// What decides between configurations.
+struct Outcome {
+  bool valid = false;   ///< the framework takes the combination and the executor ran it
+  std::string refusal;  ///< why not
+  bool fits = false;
+  Bytes peak_device = 0;  ///< of the limiting phase
+  Bytes peak_host = 0;
+  Bytes spare = 0;  ///< least budget − peak − margin; negative: short by that much
+  std::string limiting_phase;
+  double seconds = 0;  ///< of a step once optimizer states exist (the last step run)
+};
+
+/// From a judged report. `spare` also covers a process that runs out of memory without passing the budget (an
+/// engine that does not start): it is then −1 at most.
+Outcome outcome_of(const Report& report);
+
+/// What a search prefers.
+enum class Objective {
+  time,    ///< the fastest step that fits
+  memory,  ///< the most memory to spare, then the fastest
+};
+
+/// Strictly better: fitting before not fitting, then the objective, then the other. Configurations that do
+/// not fit compare by how much is missing.
+bool better(const Outcome& a, const Outcome& b, Objective objective);
+
+}  // namespace headroom::search
