@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -10,7 +11,7 @@
 namespace headroom::replay {
 namespace {
 
-constexpr std::size_t kWindow = std::size_t{4} << 20;
+constexpr std::size_t kWindow = std::size_t{1} << 20;
 /// No opcode with its fixed-size argument is longer.
 constexpr std::size_t kLongestOpcode = 16;
 
@@ -22,7 +23,13 @@ std::string_view kind_name(PickleKind kind) {
 
 PickleReader::PickleReader(ByteSource& source, PickleHeap& heap, PickleRecords* records,
                            const PickleLimits& limits)
-    : source_(source), heap_(heap), records_(records), limits_(limits), window_(kWindow) {}
+    : source_(source),
+      heap_(heap),
+      records_(records),
+      limits_(limits),
+      window_(std::make_unique_for_overwrite<char[]>(kWindow)) {
+  limits_.string = std::min(limits_.string, kWindow);
+}
 
 tl::unexpected<Error> PickleReader::bad(std::string message) const {
   return fail(
@@ -44,12 +51,12 @@ tl::unexpected<Error> PickleReader::refused(std::uint8_t byte) const {
 /// Keeps unread bytes, reads on. After it at least `wanted` bytes (<= kWindow) lie in the window, or all
 /// there are.
 Status PickleReader::refill(std::size_t wanted) {
-  std::memmove(window_.data(), window_.data() + next_, end_ - next_);
+  std::memmove(window_.get(), window_.get() + next_, end_ - next_);
   consumed_ += next_;
   end_ -= next_;
   next_ = 0;
   while (end_ < wanted && !ended_) {
-    HEADROOM_ASSIGN(const std::size_t n, source_.read(window_.data() + end_, window_.size() - end_));
+    HEADROOM_ASSIGN(const std::size_t n, source_.read(window_.get() + end_, kWindow - end_));
     ended_ = n == 0;
     end_ += n;
   }
@@ -81,7 +88,7 @@ Status PickleReader::check_memory() {
 /// A little-endian number of `bytes` <= 8 that need() has made available.
 std::uint64_t PickleReader::take(std::size_t bytes) {
   std::uint64_t value = 0;
-  std::memcpy(&value, window_.data() + next_, bytes);
+  std::memcpy(&value, window_.get() + next_, bytes);
   next_ += bytes;
   if constexpr (std::endian::native == std::endian::big) value = __builtin_bswap64(value);
   return value;
@@ -248,7 +255,7 @@ Status PickleReader::string(std::size_t length) {
   if (length > limits_.string)
     return bad(fmt::format("a string of {} bytes; at most {} are read", length, limits_.string));
   HEADROOM_TRY(need(length));
-  stack_.push_back(heap_.make_string({window_.data() + next_, length}));
+  stack_.push_back(heap_.make_string({window_.get() + next_, length}));
   next_ += length;
   return {};
 }
@@ -277,7 +284,8 @@ Result<std::size_t> PickleReader::pop_mark(std::size_t below) {
   if (marks_.empty()) return bad("closes a container that no MARK opened");
   const std::size_t first = marks_.back();
   marks_.pop_back();
-  if (first < below || first > stack_.size()) return bad("a MARK lies where the container should be");
+  const std::size_t floor = marks_.empty() ? 0 : marks_.back();
+  if (first < floor + below || first > stack_.size()) return bad("a MARK lies where the container should be");
   return first;
 }
 

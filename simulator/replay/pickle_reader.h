@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,7 +18,7 @@ namespace headroom::replay {
 struct PickleLimits {
   /// Bytes that the decoded values may take beyond four times the bytes read so far.
   std::size_t memory = std::size_t{64} << 20;
-  std::size_t string = std::size_t{1} << 20;  ///< one string
+  std::size_t string = std::size_t{1} << 18;  ///< one string; at most 1 MiB
   std::size_t marks = 64;                     ///< containers open at one time
   /// Values on the stack. PyTorch's C++ writer puts a whole trace there.
   std::size_t stack = std::size_t{1} << 28;
@@ -80,7 +81,7 @@ class PickleReader {
   PickleLimits limits_;
   std::function<void(double)> progress_;
 
-  std::vector<char> window_;  ///< bytes [next_, end_) are read and not yet used
+  std::unique_ptr<char[]> window_;  ///< bytes [next_, end_) are read and not yet used
   std::size_t next_ = 0, end_ = 0;
   std::size_t consumed_ = 0;  ///< position in the file of window_[0]
   std::size_t op_at_ = 0;     ///< of the current opcode

@@ -26,10 +26,7 @@ class Analysis {
   Status run() {
     result_.phases = annotated_phases(snapshot_, result_.history);
     HEADROOM_TRY(find_peaks());
-    HEADROOM_TRY(
-        look_at(result_.peak_allocated.event, [&](const SnapshotHeap& heap) { group_holders(heap); }));
-    HEADROOM_TRY(look_at_reserved_peak());
-    return {};
+    return look_at_peaks();
   }
 
  private:
@@ -94,8 +91,8 @@ class Analysis {
     phase.reserved_end = heap.reserved();
   }
 
-  /// The second pass stops where the first found something. The reserved peak is looked at twice: just before the
-  /// growth, to see what the request could not use, and after.
+  /// The second pass stops where the first found something. The reserved peak is looked at twice: just before
+  /// the growth, to see what the request could not use, and after.
   Status look_at_peaks() {
     const std::int64_t allocated = result_.peak_allocated.event, reserved = result_.peak_reserved.event;
     SnapshotReplay replay(snapshot_, result_.history, settings_);

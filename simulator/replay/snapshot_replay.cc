@@ -35,6 +35,8 @@ class Completion {
     add_blocks_of_the_end();
     add_start_segments();
     std::ranges::sort(history_.blocks, {}, &StartBlock::address);
+    measure_blocks_by_their_neighbours();
+    count_unmeasured_blocks();
     HEADROOM_TRY(check_homes());
     describe_missing();
     return std::move(history_);
@@ -212,6 +214,41 @@ class Completion {
     return {};
   }
 
+  /// The allocator hands out the front of a hole. So an allocation just behind a block of the start that is
+  /// still in use shows where the block ends.
+  void measure_blocks_by_their_neighbours() {
+    std::map<std::int64_t, std::size_t> freed_at(revealed_.begin(), revealed_.end());
+    std::size_t last = 0;
+    for (const auto& [address, index] : revealed_) last = std::max(last, index);
+    for (std::size_t i = 0; i < last && !revealed_.empty(); ++i) {
+      const TraceEvent& e = event(i);
+      if (e.action != TraceAction::alloc) continue;
+      const auto after = std::ranges::lower_bound(history_.blocks, e.address, {}, &StartBlock::address);
+      if (after == history_.blocks.begin()) continue;
+      StartBlock& before = *std::prev(after);
+      if (before.exact || freed_at[before.address] < i) continue;
+      const Bytes rest = e.address - before.address - before.requested;
+      const StartSegment* home = start_segment(before.address);
+      if (home == nullptr || home->home.small || home->home.expandable || home != start_segment(e.address))
+        continue;
+      if (rest >= 0 && rest <= allocator::kSmallMax + allocator::kMinBlock)
+        before.exact = e.address - before.address;
+    }
+  }
+
+  /// Blocks of the start followed by a hole of more than 1 MiB may hold its first part, up to 1 MiB.
+  void count_unmeasured_blocks() {
+    for (std::size_t i = 0; i < history_.blocks.size(); ++i) {
+      const StartBlock& block = history_.blocks[i];
+      const StartSegment* home = start_segment(block.address);
+      if (block.exact || home == nullptr || home->home.small || home->home.expandable) continue;
+      std::int64_t end = home->address + home->size;
+      if (i + 1 < history_.blocks.size()) end = std::min(end, history_.blocks[i + 1].address);
+      history_.unmeasured_blocks +=
+          end - block.address - block.requested > allocator::kSmallMax + allocator::kMinBlock;
+    }
+  }
+
   void describe_missing() {
     auto& missing = history_.missing;
     Bytes bytes = 0;
@@ -224,7 +261,12 @@ class Completion {
                       "the segments, and peaks "
                       "before it are unknown",
                       history_.blocks.size(), format_gib(bytes)));
-    else if (!history_.segments.empty() && history_.count > 0)
+    if (history_.unmeasured_blocks > 0)
+      missing.push_back(
+          fmt::format("{} of these blocks may be up to 1 MiB larger than assumed: the allocator leaves such "
+                      "rests unsplit, and no later event shows where they end",
+                      history_.unmeasured_blocks));
+    if (history_.blocks.empty() && !history_.segments.empty() && history_.count > 0)
       missing.push_back(
           fmt::format("{} segments were held before the first recorded event", history_.segments.size()));
     if (history_.count == 0)

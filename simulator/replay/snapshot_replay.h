@@ -40,7 +40,7 @@ struct SnapshotHistory {
   /// Sentences on what is missing and what was assumed instead.
   std::vector<std::string> missing;
 
-  std::int64_t start_blocks() const { return static_cast<std::int64_t>(blocks.size()); }
+  std::int64_t unmeasured_blocks = 0;  ///< at the start; may be up to 1 MiB larger than assumed
 };
 
 /// Reconstructs the state before the first event of a device from the segments at the end and the events
