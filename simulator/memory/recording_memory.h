@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "simulator/memory/memory.h"
+
+namespace headroom {
+
+/// One allocation or free of a program.
+struct MemoryEvent {
+  enum class Kind : std::uint8_t { allocate, free, record_stream, empty_cache };
+  Kind kind = Kind::allocate;
+  Stream stream = 0;
+  std::uint32_t id = 0;  ///< of the block, counted in order of allocation
+  Bytes bytes = 0;       ///< requested, of an allocation
+  Label label;           ///< of an allocation
+};
+
+/// A Memory that writes down what happens and otherwise has no limits. Can pass everything on to another
+/// Memory (`inner`), so that a simulated run is recorded too.
+class RecordingMemory final : public Memory {
+ public:
+  explicit RecordingMemory(Memory* inner = nullptr) : inner_(inner) {}
+
+  Block allocate(Bytes requested, Stream stream, Label label) override;
+  void free(Block block) override;
+  void record_stream(Block block, Stream stream) override;
+  void relabel(Block block, Label label) override;
+  HostBlock allocate_host(Bytes requested, HostKind kind, Component component) override;
+  void free_host(HostBlock block) override;
+  void empty_cache() override;
+  void synchronize() override;
+  bool wants_operations() const override { return inner_ != nullptr && inner_->wants_operations(); }
+  void run(const Operation& operation) override {
+    if (inner_ != nullptr) inner_->run(operation);
+  }
+
+  const std::vector<MemoryEvent>& events() const { return events_; }
+  Bytes live() const { return live_; }
+
+ private:
+  struct Entry {
+    std::uint32_t id = 0;
+    Bytes bytes = 0;
+    Block inner = kNoBlock;
+  };
+  Memory* inner_;
+  std::vector<MemoryEvent> events_;
+  std::vector<Entry> entries_;
+  std::vector<std::uint32_t> unused_;
+  std::uint32_t next_id_ = 0;
+  std::uint32_t hosts_ = 0;
+  Bytes live_ = 0;
+};
+
+}  // namespace headroom

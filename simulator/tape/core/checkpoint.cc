@@ -1,0 +1,223 @@
+#include "simulator/tape/core/checkpoint.h"
+
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/views.h"
+
+namespace headroom::tape {
+namespace {
+
+const std::uint16_t kInputSaver = operation_name("_NoopSaveInputsBackward");
+const std::uint16_t kCheckpointBackward = operation_name("CheckpointFunctionBackward");
+
+void no_backward(Node&, std::span<Tensor>, std::span<Tensor>) {}
+
+/// Modes as they were in the first run, for the time of a recomputation inside a backward formula.
+class RecomputeModes {
+ public:
+  RecomputeModes(Tape& tape, const AutocastState& then)
+      : tape_(tape),
+        operation_(tape.operation()),
+        label_(tape.label()),
+        grad_(tape, true),
+        enabled_(tape.autocast().enabled),
+        dtype_(tape.autocast().dtype) {
+    tape.set_operation(0);
+    tape.label().component = Component::activations;
+    tape.autocast().enabled = then.enabled;
+    tape.autocast().dtype = then.dtype;
+  }
+  ~RecomputeModes() {
+    tape_.set_operation(operation_);
+    tape_.label() = label_;
+    tape_.autocast().enabled = enabled_;
+    tape_.autocast().dtype = dtype_;
+  }
+
+ private:
+  Tape& tape_;
+  std::uint16_t operation_;
+  Label label_;
+  GradMode grad_;
+  bool enabled_;
+  DType dtype_;
+};
+
+AutocastState modes_of(Tape& tape) {
+  const AutocastState& state = tape.autocast();
+  AutocastState copy;
+  copy.enabled = state.enabled;
+  copy.dtype = state.dtype;
+  return copy;
+}
+
+class Frame : public SavedTensorHooks {
+ public:
+  Frame(Tape& tape, Region region, std::vector<Tensor> captured)
+      : tape_(tape), region_(std::move(region)), captured_(std::move(captured)), modes_(modes_of(tape)) {}
+  ~Frame() override {
+    for (Tensor& tensor : captured_) tensor.reset();
+  }
+
+  void keep_input(const Tensor& input) {
+    saver_ = NodeRef(tape_.node(kInputSaver, no_backward, {}));
+    tape_.save(saver_.get(), input);
+    input_requires_grad_ = input.requires_grad();
+  }
+
+  Tensor run(const Tensor& input) { return region_(input, captured_); }
+
+  std::uint64_t pack(const Tensor&) override { return count_++; }
+
+  Tensor unpack(std::uint64_t handle) override {
+    if (!recomputed_) recompute();
+    return std::move(tensors_[handle]);
+  }
+
+  void release(std::uint64_t handle) override {
+    if (handle < tensors_.size()) tensors_[handle].reset();
+  }
+
+ private:
+  /// Collects what the second run saves and stops it when all is there.
+  class Collector : public SavedTensorHooks {
+   public:
+    explicit Collector(Frame& frame) : frame_(frame) {}
+    std::uint64_t pack(const Tensor& tensor) override {
+      frame_.tensors_.push_back(frame_.tape_.alias(tensor, tensor.shape(), 0, tensor->view));
+      if (frame_.tensors_.size() == frame_.count_) frame_.tape_.set_stopped(true);
+      return 0;
+    }
+    Tensor unpack(std::uint64_t) override { return {}; }
+    void release(std::uint64_t) override {}
+
+   private:
+    Frame& frame_;
+  };
+
+  void recompute() {
+    recomputed_ = true;
+    tensors_.reserve(count_);
+    const RecomputeModes modes(tape_, modes_);
+    tape_.saved_tensor_hooks().push_back(std::make_shared<Collector>(*this));
+    {
+      const Tensor input = saver_->unpack(0);
+      Tensor again = tape_.alias(input, input.shape(), 0, input->view);
+      again->requires_grad = input_requires_grad_;
+      Tensor output = region_(again, captured_);
+      tape_.set_stopped(false);
+    }
+    tape_.saved_tensor_hooks().pop_back();
+  }
+
+  Tape& tape_;
+  Region region_;
+  NodeRef saver_;
+  std::vector<Tensor> captured_;
+  AutocastState modes_;
+  std::size_t count_ = 0;
+  bool recomputed_ = false, input_requires_grad_ = false;
+  std::vector<Tensor> tensors_;
+};
+
+class Reentrant : public Function {
+ public:
+  Reentrant(Tape& tape, Engine& engine, Region region, std::vector<Tensor> captured)
+      : tape_(tape),
+        engine_(engine),
+        region_(std::move(region)),
+        captured_(std::move(captured)),
+        modes_(modes_of(tape)) {}
+  ~Reentrant() override {
+    for (Tensor& tensor : captured_) tensor.reset();
+  }
+  void backward(Node& node, std::span<Tensor> incoming, std::span<Tensor> outgoing) override {
+    const Tensor input = node.unpack(0);
+    Tensor leaf, output;
+    {
+      const RecomputeModes modes(tape_, modes_);
+      leaf = detach(input);
+      leaf->requires_grad = true;
+      output = region_(leaf, captured_);
+    }
+    tape::backward(engine_, output, incoming[0]);
+    outgoing[0] = leaf.grad();
+    drop(leaf, output);
+  }
+
+ private:
+  Tape& tape_;
+  Engine& engine_;
+  Region region_;
+  std::vector<Tensor> captured_;
+  AutocastState modes_;
+};
+
+/// Host copies by handle; freed slots are reused.
+class HostCopies : public SavedTensorHooks {
+ public:
+  std::uint64_t pack(const Tensor& tensor) override {
+    Tape& tape = tensor.tape();
+    {
+      const GradMode no_grad(tape, false);
+      const ComponentScope component(tape, Component::staging);
+      const Tensor packed = contiguous(tensor);
+    }
+    const ComponentScope component(tape, Component::activations);
+    std::uint64_t handle = copies_.size();
+    if (!free_.empty()) {
+      handle = free_.back();
+      free_.pop_back();
+    } else {
+      copies_.emplace_back();
+    }
+    copies_[handle] = to_host(tensor, HostKind::pinned);
+    return handle;
+  }
+  Tensor unpack(std::uint64_t handle) override { return to_device(copies_[handle]); }
+  void release(std::uint64_t handle) override {
+    copies_[handle].reset();
+    free_.push_back(handle);
+  }
+
+ private:
+  std::vector<Tensor> copies_;
+  std::vector<std::uint64_t> free_;
+};
+
+}  // namespace
+
+Tensor checkpoint(Tape& tape, Region region, const Tensor& input, std::vector<Tensor> captured) {
+  if (!tape.grad_enabled()) return region(input, captured);
+  const auto frame = std::make_shared<Frame>(tape, std::move(region), std::move(captured));
+  frame->keep_input(input);
+  tape.saved_tensor_hooks().push_back(frame);
+  Tensor output = frame->run(input);
+  tape.saved_tensor_hooks().pop_back();
+  return output;
+}
+
+Tensor checkpoint_reentrant(Tape& tape, Engine& engine, Region region, const Tensor& input,
+                            std::vector<Tensor> captured) {
+  if (!tape.grad_enabled()) return region(input, captured);
+  Tensor output;
+  {
+    const GradMode no_grad(tape, false);
+    output = region(input, captured);
+  }
+  if (!input.requires_grad()) return output;
+  Node* node = tape.node(kCheckpointBackward, nullptr, {&input});
+  node->function = std::make_unique<Reentrant>(tape, engine, std::move(region), std::move(captured));
+  tape.save(node, input);
+  tape.attach(output, node);
+  return output;
+}
+
+SaveOnCpu::SaveOnCpu(Tape& tape) : tape_(tape) {
+  tape.saved_tensor_hooks().push_back(std::make_shared<HostCopies>());
+}
+
+SaveOnCpu::~SaveOnCpu() {
+  tape_.saved_tensor_hooks().pop_back();
+}
+
+}  // namespace headroom::tape

@@ -1,0 +1,121 @@
+#include "simulator/tape/modules/layers.h"
+
+#include "simulator/tape/core/autocast.h"
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/linear.h"
+#include "simulator/tape/operations/norm.h"
+#include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/reduce.h"
+
+namespace headroom::tape {
+namespace {
+
+/// PEFT's Linear.forward: the adapter's branch runs in its own dtype on a cast of the input.
+Tensor with_adapter(const LinearLayer& layer, const Tensor& input) {
+  Tape& tape = input.tape();
+  Tensor result = linear(input, layer.weight, layer.bias);
+  const DType dtype = result.dtype();
+  {
+    const ModuleScope module(tape, layer.lora->module);
+    Tensor x = to(input, layer.lora->a.dtype());
+    Tensor thin = linear(x, layer.lora->a, {});
+    Tensor wide = linear(std::move(thin), layer.lora->b, {});
+    Tensor scaled = mul_scalar(std::move(wide));
+    result = add(result, std::move(scaled));
+    result = to(std::move(result), dtype);
+    x.reset();
+  }
+  return result;
+}
+
+/// LlamaRMSNorm.forward.
+Tensor rms_norm(const NormLayer& layer, const Tensor& input) {
+  const DType dtype = input.dtype();
+  Tensor hidden = to(input, DType::fp32);
+  Tensor squares = pow(hidden);
+  Tensor variance = mean(std::move(squares), -1, true);
+  Tensor shifted = add_scalar(variance);
+  Tensor scale = rsqrt(std::move(shifted));
+  hidden = mul(hidden, std::move(scale));
+  Tensor narrow = to(hidden, dtype);
+  Tensor out = mul(layer.weight, std::move(narrow));
+  drop(hidden, variance);
+  return out;
+}
+
+/// GemmaRMSNorm.forward: (1 + weight) in fp32, one cast at the end.
+Tensor rms_norm_plus_one(const NormLayer& layer, const Tensor& input) {
+  Tensor wide = to(input, DType::fp32);
+  Tensor squares = pow(wide);
+  Tensor variance = mean(std::move(squares), -1, true);
+  Tensor shifted = add_scalar(std::move(variance));
+  Tensor scale = rsqrt(std::move(shifted));
+  Tensor output = mul(wide, std::move(scale));
+  wide.reset();
+  Tensor weight = to(layer.weight, DType::fp32);
+  Tensor gain = add_scalar(std::move(weight));
+  output = mul(output, std::move(gain));
+  return to(std::move(output), input.dtype());
+}
+
+}  // namespace
+
+void LinearLayer::build(Model& model, const std::string& name, std::int64_t out, std::int64_t in,
+                        bool with_bias, int layer) {
+  module = model.intern(name);
+  register_parameter(model, name + ".weight", weight, {out, in}, layer);
+  if (with_bias) register_parameter(model, name + ".bias", bias, {out}, layer);
+}
+
+Tensor LinearLayer::operator()(Arg input) const {
+  Tape& tape = input->tape();
+  const ModuleScope scope(tape, module);
+  Tensor out = lora ? with_adapter(*this, *input) : linear(*input, weight, bias);
+  done(input);
+  return out;
+}
+
+void NormLayer::build(Model& model, const std::string& name, const Norm& kind, int layer) {
+  norm = kind;
+  module = model.intern(name);
+  if (kind.weight) register_parameter(model, name + ".weight", weight, {kind.size}, layer);
+  if (kind.kind == NormKind::layer && kind.bias)
+    register_parameter(model, name + ".bias", bias, {kind.size}, layer);
+}
+
+Tensor NormLayer::operator()(Arg input) const {
+  Tape& tape = input->tape();
+  const ModuleScope scope(tape, module);
+  Tensor out;
+  if (norm.kind == NormKind::layer)
+    out = layer_norm(*input, weight, bias);
+  else if (norm.plus_one)
+    out = rms_norm_plus_one(*this, *input);
+  else
+    out = rms_norm(*this, *input);
+  done(input);
+  return out;
+}
+
+void GatedMlp::build(Model& model, const std::string& name, std::int64_t hidden, const Mlp& mlp, int layer) {
+  activation = mlp.activation;
+  gate.build(model, name + ".gate_proj", mlp.hidden, hidden, mlp.bias, layer);
+  up.build(model, name + ".up_proj", mlp.hidden, hidden, mlp.bias, layer);
+  down.build(model, name + ".down_proj", hidden, mlp.hidden, mlp.bias, layer);
+}
+
+Tensor GatedMlp::operator()(const Tensor& input) const {
+  Tensor gated = gate(input);
+  gated = tape::activation(activation, std::move(gated));
+  Tensor wide = up(input);
+  Tensor product = mul(std::move(gated), std::move(wide));
+  return down(std::move(product));
+}
+
+Tensor activation(const std::string& name, Arg input) {
+  if (name == "relu") return relu(input);
+  if (name == "silu" || name == "swish") return silu(input);
+  return gelu(input);
+}
+
+}  // namespace headroom::tape

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "simulator/tape/modules/model.h"
+
+namespace headroom::tape {
+
+/// Two thin linears beside a base linear, as PEFT adds them; fp32 over a bf16 base.
+struct LoraPair {
+  Tensor a;  ///< [rank, in]
+  Tensor b;  ///< [out, rank]
+  std::uint32_t module = 0;
+};
+
+/// torch.nn.Linear, with PEFT's adapter around it when there is one.
+struct LinearLayer {
+  Tensor weight;  ///< [out, in]
+  Tensor bias;    ///< [out] or undefined
+  std::unique_ptr<LoraPair> lora;
+  std::uint32_t module = 0;
+
+  void build(Model& model, const std::string& name, std::int64_t out, std::int64_t in, bool with_bias,
+             int layer);
+  Tensor operator()(Arg input) const;
+};
+
+/// A norm as the family's Python code writes it: RMSNorm out of separate operators in fp32, or the fused
+/// layer_norm kernel.
+struct NormLayer {
+  Norm norm;
+  Tensor weight, bias;
+  std::uint32_t module = 0;
+
+  void build(Model& model, const std::string& name, const Norm& norm, int layer);
+  Tensor operator()(Arg input) const;
+};
+
+/// The MLP of Llama-like models: down(act(gate(x)) * up(x)).
+struct GatedMlp {
+  LinearLayer gate, up, down;
+  std::string activation;
+
+  void build(Model& model, const std::string& name, std::int64_t hidden, const Mlp& mlp, int layer);
+  Tensor operator()(const Tensor& input) const;
+};
+
+/// The activation functions of Transformers' ACT2FN by name.
+Tensor activation(const std::string& name, Arg input);
+
+}  // namespace headroom::tape

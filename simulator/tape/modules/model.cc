@@ -1,0 +1,116 @@
+#include "simulator/tape/modules/model.h"
+
+#include "simulator/tape/modules/layers.h"
+#include "simulator/tape/modules/rotary_decoder.h"
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/linear.h"
+#include "simulator/tape/operations/views.h"
+
+namespace headroom::tape {
+
+void KvCache::update(Tape& tape, std::size_t layer, const Tensor& keys, const Tensor& values) {
+  const ComponentScope component(tape, Component::kv_cache);
+  if (layers.size() <= layer) layers.resize(layer + 1);
+  LayerCache& own = layers[layer];
+  if (!own.keys.defined()) {
+    // Both empty starts have the keys' dtype: values are promoted to it.
+    own.keys = tape.empty({0}, keys.dtype(), 0);
+    own.values = tape.empty({0}, keys.dtype(), 0);
+  }
+  own.keys = cat(own.keys, keys, -2);
+  own.values = cat(own.values, values, -2);
+}
+
+void KvCache::clear() {
+  while (!layers.empty()) {
+    drop(layers.back().keys, layers.back().values);
+    layers.pop_back();
+  }
+  length = 0;
+}
+
+Model::Model(Tape& tape, const Architecture& architecture, std::string path, const ModelOptions& options)
+    : tape_(tape),
+      architecture_(architecture),
+      decoder_(architecture_.decoder),
+      path_(std::move(path)),
+      options_(options) {
+  if (!path_.empty()) path_ += '.';
+}
+
+void register_parameter(Model& model, const std::string& name, Tensor& slot, const Shape& shape, int layer) {
+  const ModuleScope module(model.tape_, model.intern(name));
+  slot = model.tape_.parameter(shape, model.options_.dtype, model.options_.trainable);
+  model.parameters_.push_back({name, &slot, layer});
+}
+
+void Model::build_head(const Tensor& embedding) {
+  if (options_.head == HeadKind::language_model) {
+    head_module_ = intern("lm_head");
+    const std::int64_t width = decoder_.embedding_dim > 0 ? decoder_.embedding_dim : decoder_.hidden;
+    if (decoder_.tied_embeddings) {
+      // Allocated like any other, then replaced by the embedding.
+      const ModuleScope module(tape_, head_module_);
+      const Tensor unused = tape_.parameter({decoder_.vocabulary, width}, options_.dtype, false);
+      tied_ = &embedding;
+    } else {
+      register_parameter(*this, "lm_head.weight", head_weight_, {decoder_.vocabulary, width}, -1);
+    }
+    if (decoder_.head_bias) register_parameter(*this, "lm_head.bias", head_bias_, {decoder_.vocabulary}, -1);
+  } else {
+    head_module_ = intern("v_head");
+    const std::int64_t width = decoder_.embedding_dim > 0 ? decoder_.embedding_dim : decoder_.hidden;
+    register_parameter(*this, "v_head.weight", head_weight_, {1, width}, -1);
+  }
+}
+
+Tensor Model::forward(const ModelInput& input) {
+  if (hooks != nullptr) {
+    Tensor none;
+    hooks->before_forward(-1, none);
+  }
+  Tensor hidden = hidden_states(input);
+  Tensor out;
+  if (options_.head == HeadKind::language_model) {
+    Tensor rows = hidden;
+    if (input.last_logits > 0) rows = slice(hidden, 1, hidden.size(1) - input.last_logits, input.last_logits);
+    const ModuleScope module(tape_, head_module_);
+    const ComponentScope component(tape_, Component::logits);
+    out = linear(rows, tied_ != nullptr ? *tied_ : head_weight_, head_bias_);
+    rows.reset();
+  } else {
+    const ModuleScope module(tape_, head_module_);
+    out = linear(hidden, head_weight_, {});
+    hidden.reset();
+    out = squeeze(std::move(out), -1);
+  }
+  hidden.reset();
+  if (hooks != nullptr) hooks->after_forward(-1, out);
+  return out;
+}
+
+Tensor Model::run_layer(int index, const Tensor& hidden, std::vector<Tensor> captured, const Region& region) {
+  const auto called = [this, index, region](const Tensor& input, std::span<const Tensor> kept) {
+    const bool hooked = hooks != nullptr && tape_.thread() == Thread::main;
+    Tensor in = input;
+    if (hooked) hooks->before_forward(index, in);
+    Tensor out = region(in, kept);
+    if (hooked) hooks->after_forward(index, out);
+    return out;
+  };
+  const Recompute& recompute = options_.recompute;
+  if (!options_.training || recompute.kind != RecomputeKind::full || index % recompute.every != 0)
+    return called(hidden, captured);
+  if (recompute.reentrant && engine != nullptr)
+    return checkpoint_reentrant(tape_, *engine, called, hidden, std::move(captured));
+  return checkpoint(tape_, called, hidden, std::move(captured));
+}
+
+Result<std::unique_ptr<Model>> make_model(Tape& tape, const Architecture& architecture,
+                                          const std::string& path, const ModelOptions& options) {
+  if (architecture.decoder.position == PositionKind::rotary)
+    return std::unique_ptr<Model>(std::make_unique<RotaryDecoder>(tape, architecture, path, options));
+  return fail("no tensor program for models of type " + architecture.family);
+}
+
+}  // namespace headroom::tape

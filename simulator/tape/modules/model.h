@@ -1,0 +1,123 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/architecture/architecture.h"
+#include "models/base/result.h"
+#include "simulator/job/role.h"
+#include "simulator/tape/core/checkpoint.h"
+#include "simulator/tape/core/tape.h"
+
+namespace headroom::tape {
+
+/// How a model is built and run.
+struct ModelOptions {
+  DType dtype = DType::bf16;  ///< of its weights
+  bool trainable = true;
+  bool training = true;  ///< module.train(): checkpointing and dropout act only then
+  bool dropout = false;  ///< functional dropout of the family is on (OPT)
+  AttentionImplementation attention = AttentionImplementation::sdpa;
+  Recompute recompute;
+  HeadKind head = HeadKind::language_model;
+};
+
+/// A parameter's place in its module. `layer` is the decoder layer, -1 outside. Order of slots is that of
+/// PyTorch's `parameters()`; a tied weight is listed once.
+struct ParameterSlot {
+  std::string name;  ///< Transformers' name: model.layers.0.self_attn.q_proj.weight
+  Tensor* tensor = nullptr;
+  int layer = -1;
+};
+
+/// A key/value cache that grows by concatenation (Transformers' DynamicCache).
+struct KvCache {
+  struct LayerCache {
+    Tensor keys, values;
+  };
+  std::vector<LayerCache> layers;
+  std::int64_t length = 0;  ///< tokens in it
+
+  /// cat(old, new) for one layer; the old tensors go as each new one stands.
+  void update(Tape& tape, std::size_t layer, const Tensor& keys, const Tensor& values);
+  /// As the cache object dies: last layer first, keys then values.
+  void clear();
+};
+
+/// What a decoder is given. Masks of ones need not be materialised by training programs.
+struct ModelInput {
+  Tensor ids;             ///< [B,T] int64
+  Tensor attention_mask;  ///< [B,columns] int64, or undefined
+  Tensor position_ids;    ///< [B,T] int64, or undefined: the model makes them
+  KvCache* cache = nullptr;
+  std::int64_t last_logits = 0;  ///< logits of only the last n positions; 0: all
+};
+
+/// Called around decoder layers (unit = layer index) and the whole model (unit = -1): where sharding runtimes
+/// gather and reshard. Not called while a checkpoint recomputes unless `in_recompute`.
+class UnitHooks {
+ public:
+  virtual ~UnitHooks() = default;
+  virtual void before_forward(int unit, Tensor& input) = 0;
+  virtual void after_forward(int unit, Tensor& output) = 0;
+};
+
+/// A model as a program: its parameters, and a forward in the order of Transformers' code. One file a family
+/// of code shape; `make_model` picks it by the architecture's blocks.
+class Model {
+ public:
+  Model(Tape& tape, const Architecture& architecture, std::string path, const ModelOptions& options);
+  virtual ~Model() = default;
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  /// Hidden states [B,T,h] after the final norm.
+  virtual Tensor hidden_states(const ModelInput& input) = 0;
+  /// The head on top: logits [B,T,V] (language_model) or values [B,T] (scalar).
+  Tensor forward(const ModelInput& input);
+
+  std::vector<ParameterSlot>& parameters() { return parameters_; }
+  /// Tensors that `.to(device)` moves beside the parameters.
+  std::vector<Tensor*>& buffers() { return buffers_; }
+  ModelOptions& options() { return options_; }
+  const Decoder& decoder() const { return decoder_; }
+  const Architecture& architecture() const { return architecture_; }
+  Tape& tape() { return tape_; }
+  Engine* engine = nullptr;  ///< for reentrant checkpointing
+  UnitHooks* hooks = nullptr;
+  bool output_requires_input_grad = false;  ///< enable_input_require_grads(): embeddings require gradients
+
+  /// The module label of `name` in this model.
+  std::uint32_t intern(const std::string& name) { return tape_.modules().intern(path_ + name); }
+
+ protected:
+  friend void register_parameter(Model&, const std::string&, Tensor&, const Shape&, int);
+  /// Builds the head after the body: lm_head (allocated, then dropped when tied) or v_head.
+  void build_head(const Tensor& embedding);
+  /// A decoder layer with hooks and, in training, checkpointing around it.
+  Tensor run_layer(int index, const Tensor& hidden, std::vector<Tensor> captured, const Region& region);
+
+  Tape& tape_;
+  const Architecture architecture_;
+  const Decoder& decoder_;
+  std::string path_;
+  ModelOptions options_;
+  std::vector<ParameterSlot> parameters_;
+  std::vector<Tensor*> buffers_;
+  const Tensor* tied_ = nullptr;
+  Tensor head_weight_, head_bias_;
+  std::uint32_t head_module_ = 0;
+};
+
+/// Registers a parameter: called by layers while they are built.
+void register_parameter(Model& model, const std::string& name, Tensor& slot, const Shape& shape, int layer);
+
+/// The program for an architecture, its weights allocated in construction order; an error when no program
+/// covers the family's blocks.
+Result<std::unique_ptr<Model>> make_model(Tape& tape, const Architecture& architecture,
+                                          const std::string& path, const ModelOptions& options);
+
+}  // namespace headroom::tape

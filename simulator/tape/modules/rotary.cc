@@ -1,0 +1,86 @@
+#include "simulator/tape/modules/rotary.h"
+
+#include "simulator/tape/core/autocast.h"
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/linear.h"
+#include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/views.h"
+
+namespace headroom::tape {
+namespace {
+
+const std::uint16_t kFrequencies = operation_name("compute_default_rope_parameters");
+const std::uint16_t kCos = operation_name("aten::cos"), kSin = operation_name("aten::sin");
+
+/// 1 / base^(arange(0, d, 2) / d).
+Tensor make_frequencies(Tape& tape, std::int64_t half) {
+  const auto fresh = [&] { return tape.empty({half}, DType::fp32, kFrequencies); };
+  Tensor range = fresh();
+  Tensor fraction = fresh();
+  range.reset();
+  Tensor power = fresh();
+  Tensor base = tape.empty({}, DType::int64, kFrequencies);
+  drop(base, fraction);
+  Tensor reciprocal = fresh();
+  Tensor out = fresh();
+  drop(reciprocal, power);
+  return out;
+}
+
+Tensor rotate_half(const Tensor& x) {
+  const std::int64_t half = x.size(-1) / 2;
+  Tensor first = slice(x, -1, 0, half);
+  Tensor second = slice(x, -1, half, half);
+  Tensor negative = neg(second);
+  Tensor out = cat(std::move(negative), first, -1);
+  drop(first, second);
+  return out;
+}
+
+}  // namespace
+
+void RotaryEmbedding::build(Model& model, const std::string& name, std::int64_t rotary_dim) {
+  Tape& tape = model.tape();
+  module = model.intern(name);
+  const ModuleScope scope(tape, module);
+  const ComponentScope component(tape, Component::weights);
+  frequencies = make_frequencies(tape, rotary_dim / 2);
+  original_frequencies = clone(frequencies);
+  // The weight initialiser computes them once more to compare.
+  make_frequencies(tape, rotary_dim / 2);
+  model.buffers().push_back(&frequencies);
+  model.buffers().push_back(&original_frequencies);
+}
+
+std::pair<Tensor, Tensor> RotaryEmbedding::operator()(const Tensor& position_ids, DType dtype) const {
+  Tape& tape = position_ids.tape();
+  const ModuleScope scope(tape, module);
+  const GradMode no_grad(tape, false);
+  const Autocast full_precision(tape, false);
+  const std::int64_t rows = position_ids.size(0), half = frequencies.size(0);
+  Tensor inverse = unsqueeze(frequencies, 0);
+  inverse = unsqueeze(std::move(inverse), -1);
+  inverse = expand(std::move(inverse), {rows, half, 1});
+  Tensor positions = unsqueeze(position_ids, 1);
+  positions = to(std::move(positions), DType::fp32);
+  Tensor product = bmm(inverse, positions);
+  Tensor angles = transpose(std::move(product), 1, 2);
+  Tensor both = cat(angles, angles, -1);
+  Tensor cos = plain(kCos, DType::fp32, both);
+  cos = mul_scalar(std::move(cos));
+  Tensor sin = plain(kSin, DType::fp32, both);
+  sin = mul_scalar(std::move(sin));
+  Tensor cos_out = to(cos, dtype);
+  Tensor sin_out = to(sin, dtype);
+  drop(inverse, positions, angles, both, cos, sin);
+  return {std::move(cos_out), std::move(sin_out)};
+}
+
+Tensor apply_rotary(const Tensor& x, const Tensor& cos, const Tensor& sin) {
+  Tensor straight = mul(x, cos);
+  Tensor half = rotate_half(x);
+  Tensor turned = mul(std::move(half), sin);
+  return add(std::move(straight), std::move(turned));
+}
+
+}  // namespace headroom::tape

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <utility>
+
+#include "simulator/tape/modules/model.h"
+
+namespace headroom::tape {
+
+/// Rotary position embedding: its frequency buffers, and cos/sin tables made anew in every forward.
+struct RotaryEmbedding {
+  Tensor frequencies, original_frequencies;  ///< fp32 [rotary_dim / 2]
+  std::uint32_t module = 0;
+
+  void build(Model& model, const std::string& name, std::int64_t rotary_dim);
+  /// cos and sin [b,T,rotary_dim] in `dtype` for position ids [b,T].
+  std::pair<Tensor, Tensor> operator()(const Tensor& position_ids, DType dtype) const;
+};
+
+/// apply_rotary_pos_emb of one of q and k, [B,heads,T,d]: x * cos + rotate_half(x) * sin.
+Tensor apply_rotary(const Tensor& x, const Tensor& cos, const Tensor& sin);
+
+}  // namespace headroom::tape

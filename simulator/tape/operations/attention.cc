@@ -1,0 +1,105 @@
+#include "simulator/tape/operations/attention.h"
+
+#include "simulator/tape/core/autocast.h"
+#include "simulator/tape/operations/work.h"
+
+namespace headroom::tape {
+namespace {
+
+const std::uint16_t kAttention = operation_name("aten::scaled_dot_product_attention"),
+                    kAttentionBackward = operation_name("ScaledDotProductCudnnAttentionBackward0");
+
+/// The kernel's scratch memory forward, where it takes any.
+constexpr Bytes kForwardWorkspace = 256;
+
+double attention_flops(const Tensor& query, const Tensor& key, double products) {
+  return 2.0 * products * static_cast<double>(query.elements()) * static_cast<double>(key.size(2));
+}
+
+/// fp32 accumulators of dq (and one set more for grouped queries), and row sums.
+Bytes backward_workspace(const Shape& query, std::int64_t kv_heads) {
+  const std::int64_t rows = query[0] * query[1] * query[2];
+  const std::int64_t sets = kv_heads < query[1] ? 2 : 1;
+  return sets * rows * query[3] * 4 + rows * 4 + kForwardWorkspace;
+}
+
+void cudnn_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
+  const Tensor key = node.unpack(0), query = node.unpack(1), value = node.unpack(2);
+  const Tensor logsumexp = node.unpack(3), result = node.unpack(4), offset = node.unpack(5),
+               seed = node.unpack(6);
+  Tape& tape = *node.tape;
+  out[0] = tape.empty(like(query.shape()), query.dtype(), node.name);
+  out[1] = tape.empty(like(key.shape()), key.dtype(), node.name);
+  out[2] = tape.empty(like(value.shape()), value.dtype(), node.name);
+  const Tensor workspace =
+      tape.empty({backward_workspace(query.shape(), key.size(1))}, DType::uint8, node.name);
+  if (tape.wants_operations())
+    Work(tape, OperationKind::attention_backward, node.name)
+        .in(in[0])
+        .in(query)
+        .in(key)
+        .in(value)
+        .in(result)
+        .in(logsumexp)
+        .in(workspace)
+        .out(out[0])
+        .out(out[1])
+        .out(out[2])
+        .sizes({query.size(0), query.size(2), key.size(2), query.size(1), key.size(1), query.size(3)})
+        .flops(attention_flops(query, key, 5))
+        .run();
+}
+
+}  // namespace
+
+Tensor scaled_dot_product_attention(Arg query, Arg key, Arg value, bool causal) {
+  Tape& tape = query->tape();
+  Tensor v = autocast_cast(*value, tape);
+  Tensor k = autocast_cast(*key, tape);
+  Tensor q = autocast_cast(*query, tape);
+  Node* node = nullptr;
+  const bool recorded = tape.grad_enabled() && (q.requires_grad() || k.requires_grad() || v.requires_grad());
+  if (recorded) {
+    node = tape.node(kAttentionBackward, cudnn_backward, {&q, &k, &v});
+    tape.save(node, k);
+    tape.save(node, q);
+    tape.save(node, v);
+  }
+  Tensor seed = tape.empty({}, DType::int64, kAttention);
+  Tensor offset = tape.empty({}, DType::int64, kAttention);
+  Shape shape = q.shape();
+  shape.size[3] = v.size(3);
+  Tensor out = tape.empty(like(q.shape()), q.dtype(), kAttention);
+  Tensor logsumexp;
+  if (recorded) logsumexp = tape.empty({q.size(0), q.size(1), q.size(2), 1}, DType::fp32, kAttention);
+  Tensor workspace;
+  if (q.size(2) > 1) {
+    const ComponentScope component(tape, Component::temporaries);
+    workspace = tape.empty({kForwardWorkspace}, DType::uint8, kAttention);
+  }
+  if (tape.wants_operations())
+    Work(tape, OperationKind::attention_forward, kAttention)
+        .in(q)
+        .in(k)
+        .in(v)
+        .in(workspace)
+        .out(out)
+        .out(logsumexp)
+        .sizes({q.size(0), q.size(2), k.size(2), q.size(1), k.size(1), q.size(3)})
+        .flops(attention_flops(q, k, causal && q.size(2) > 1 ? 1 : 2))
+        .run();
+  workspace.reset();
+  if (node != nullptr) {
+    tape.save(node, logsumexp);
+    tape.save(node, out);
+    tape.save(node, offset);
+    tape.save(node, seed);
+  }
+  tape.attach(out, node);
+  drop(logsumexp, seed, offset);
+  drop(q, k, v);
+  done(query, key, value);
+  return out;
+}
+
+}  // namespace headroom::tape

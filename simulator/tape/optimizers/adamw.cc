@@ -1,0 +1,128 @@
+#include "simulator/tape/optimizers/adamw.h"
+
+#include <algorithm>
+
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/reduce.h"
+#include "simulator/tape/operations/work.h"
+
+namespace headroom::tape {
+namespace {
+
+const std::uint16_t kState = operation_name("adamw_state"), kSqrt = operation_name("aten::_foreach_sqrt"),
+                    kLoopSqrt = operation_name("aten::sqrt"), kDiv = operation_name("aten::div"),
+                    kNorm = operation_name("aten::_foreach_norm"), kStack = operation_name("aten::stack"),
+                    kStep = operation_name("aten::_fused_adamw_"),
+                    kLinalg = operation_name("aten::linalg_vector_norm"),
+                    kReciprocal = operation_name("aten::reciprocal"), kClamp = operation_name("aten::clamp");
+
+/// Elements one block of a multi-tensor kernel handles.
+constexpr std::int64_t kChunk = 65536;
+
+}  // namespace
+
+AdamW::AdamW(Tape& tape, std::vector<Tensor> parameters, OptimizerImplementation implementation)
+    : tape_(tape),
+      parameters_(std::move(parameters)),
+      implementation_(implementation),
+      states_(parameters_.size()) {}
+
+void AdamW::create_states() {
+  const ComponentScope component(tape_, Component::optimizer);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& p = parameters_[i];
+    State& state = states_[i];
+    if (state.average.defined()) continue;
+    const ModuleScope module(tape_, p->storage->label.module);
+    // foreach and loop keep the step counter on the host.
+    if (implementation_ == OptimizerImplementation::fused) state.step = tape_.empty({}, DType::fp32, kState);
+    state.average = tape_.empty(like(p.shape()), p.dtype(), kState);
+    state.square_average = tape_.empty(like(p.shape()), p.dtype(), kState);
+  }
+}
+
+void AdamW::step() {
+  const GradMode no_grad(tape_, false);
+  const ComponentScope component(tape_, Component::temporaries);
+  {
+    const ComponentScope states(tape_, Component::optimizer);
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const Tensor& p = parameters_[i];
+      State& state = states_[i];
+      if (p->grad == nullptr || state.average.defined()) continue;
+      const ModuleScope module(tape_, p->storage->label.module);
+      if (implementation_ == OptimizerImplementation::fused)
+        state.step = tape_.empty({}, DType::fp32, kState);
+      state.average = tape_.empty(like(p.shape()), p.dtype(), kState);
+      state.square_average = tape_.empty(like(p.shape()), p.dtype(), kState);
+    }
+  }
+  std::vector<Tensor> roots;
+  Tensor quotient;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& p = parameters_[i];
+    if (p->grad == nullptr) continue;
+    const State& state = states_[i];
+    const ModuleScope module(tape_, p->storage->label.module);
+    if (implementation_ == OptimizerImplementation::foreach_) {
+      roots.push_back(elementwise(kSqrt, p.dtype(), {&state.square_average}));
+    } else if (implementation_ == OptimizerImplementation::loop) {
+      Tensor root = elementwise(kLoopSqrt, p.dtype(), {&state.square_average});
+      quotient = plain(kDiv, p.dtype(), std::move(root));
+    }
+    if (tape_.wants_operations())
+      Work(tape_, OperationKind::optimizer, kStep)
+          .in(p)
+          .in(p.grad())
+          .in(state.average)
+          .in(state.square_average)
+          .out(p)
+          .out(state.average)
+          .out(state.square_average)
+          .run();
+  }
+  while (!roots.empty()) roots.pop_back();
+}
+
+void AdamW::zero_grad() {
+  for (const Tensor& p : parameters_) tape_.set_grad(p, {});
+}
+
+void clip_grad_norm(Tape& tape, std::span<const Tensor> parameters) {
+  const GradMode no_grad(tape, false);
+  const ComponentScope component(tape, Component::temporaries);
+  std::int64_t count = 0, chunks = 0;
+  DType dtype = DType::fp32;
+  for (const Tensor& p : parameters) {
+    if (p->grad == nullptr) continue;
+    ++count;
+    chunks = std::max(chunks, ceil_div(p.elements(), kChunk));
+    dtype = p.grad().dtype();
+  }
+  if (count == 0) return;
+  Tensor partial = tape.empty({count * chunks}, DType::fp32, kNorm);
+  std::vector<Tensor> norms;
+  for (const Tensor& p : parameters) {
+    if (p->grad == nullptr) continue;
+    norms.push_back(tape.empty({}, dtype, kNorm));
+    if (tape.wants_operations())
+      Work(tape, OperationKind::reduce, kNorm).in(p.grad()).out(norms.back()).run();
+  }
+  partial.reset();
+  Tensor stacked = tape.empty({count}, dtype, kStack);
+  Tensor total = reduce(kLinalg, dtype, 4, stacked, 1u, false);
+  stacked.reset();
+  while (!norms.empty()) norms.pop_back();
+  Tensor shifted = add_scalar(total);
+  Tensor inverse = plain(kReciprocal, dtype, shifted);
+  Tensor factor = mul_scalar(inverse);
+  drop(inverse, shifted);
+  Tensor clamped = plain(kClamp, dtype, factor);
+  factor.reset();
+  for (const Tensor& p : parameters)
+    if (p->grad != nullptr) mul_in_place(p.grad());
+  drop(clamped, total);
+}
+
+}  // namespace headroom::tape

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "simulator/job/role.h"
+#include "simulator/tape/core/tape.h"
+
+namespace headroom::tape {
+
+/// torch.optim.AdamW over leaves with gradients. States come to exist in the first step.
+class AdamW {
+ public:
+  AdamW(Tape& tape, std::vector<Tensor> parameters, OptimizerImplementation implementation);
+
+  void step();
+  /// zero_grad(set_to_none=True): gradients go in the order of parameters.
+  void zero_grad();
+  std::vector<Tensor>& parameters() { return parameters_; }
+
+  struct State {
+    Tensor step, average, square_average;
+  };
+  /// By parameter; empty tensors before the first step.
+  std::vector<State>& states() { return states_; }
+  /// Makes the states now (a resumed run).
+  void create_states();
+
+ private:
+  Tape& tape_;
+  std::vector<Tensor> parameters_;
+  OptimizerImplementation implementation_;
+  std::vector<State> states_;
+};
+
+/// torch.nn.utils.clip_grad_norm_, foreach: partial norms, one norm a tensor, their joint norm, a factor.
+void clip_grad_norm(Tape& tape, std::span<const Tensor> parameters);
+
+}  // namespace headroom::tape
