@@ -1,0 +1,66 @@
+#include "simulator/hardware/fields.h"
+
+#include <array>
+
+namespace headroom {
+namespace {
+
+using Kind = HardwareField::Kind;
+
+// Captureless lambdas name the member; Bytes and counts share std::int64_t.
+#define HEADROOM_BYTES(member) +[](Hardware& h) -> Bytes* { return &h.member; }
+#define HEADROOM_REAL(member) +[](Hardware& h) -> double* { return &h.member; }
+#define HEADROOM_CURVE(member) +[](Hardware& h) -> EfficiencyCurve* { return &h.member; }
+
+const std::array kFields = {
+    HardwareField{"memory", "total", Kind::bytes, HEADROOM_BYTES(total_memory)},
+    HardwareField{"memory", "page", Kind::bytes, HEADROOM_BYTES(page)},
+    HardwareField{"rates", "multiprocessors", Kind::count, HEADROOM_BYTES(multiprocessors)},
+    HardwareField{"rates", "bf16", Kind::rate, HEADROOM_REAL(matrix.bf16), true},
+    HardwareField{"rates", "fp16", Kind::rate, HEADROOM_REAL(matrix.fp16), true},
+    HardwareField{"rates", "tf32", Kind::rate, HEADROOM_REAL(matrix.tf32), true},
+    HardwareField{"rates", "fp32", Kind::rate, HEADROOM_REAL(matrix.fp32)},
+    HardwareField{"rates", "fp8", Kind::rate, HEADROOM_REAL(matrix.fp8), true},
+    HardwareField{"rates", "int8", Kind::rate, HEADROOM_REAL(matrix.int8), true},
+    HardwareField{"rates", "memory", Kind::rate, HEADROOM_REAL(memory_bandwidth)},
+    HardwareField{"links", "pcie", Kind::rate, HEADROOM_REAL(links.pcie)},
+    HardwareField{"links", "nvlink", Kind::rate, HEADROOM_REAL(links.nvlink), true},
+    HardwareField{"links", "network", Kind::rate, HEADROOM_REAL(links.network)},
+    HardwareField{"host", "memory", Kind::bytes, HEADROOM_BYTES(host_memory), false, true},
+    HardwareField{"process", "context", Kind::bytes, HEADROOM_BYTES(context)},
+    HardwareField{"process", "cublas_handle", Kind::bytes, HEADROOM_BYTES(cublas_handle)},
+    HardwareField{"process", "cublas_workspace", Kind::bytes, HEADROOM_BYTES(cublas_workspace)},
+    HardwareField{"nccl", "library", Kind::bytes, HEADROOM_BYTES(nccl.library)},
+    HardwareField{"nccl", "first_collective", Kind::bytes, HEADROOM_BYTES(nccl.first_collective)},
+    HardwareField{"nccl", "first_p2p", Kind::bytes, HEADROOM_BYTES(nccl.first_p2p)},
+    HardwareField{"nccl", "communicator", Kind::bytes, HEADROOM_BYTES(nccl.communicator)},
+    HardwareField{"nccl", "channel", Kind::bytes, HEADROOM_BYTES(nccl.channel)},
+    HardwareField{"nccl", "ring_send", Kind::bytes, HEADROOM_BYTES(nccl.ring_send)},
+    HardwareField{"nccl", "ring_receive", Kind::bytes, HEADROOM_BYTES(nccl.ring_receive)},
+    HardwareField{"nccl", "p2p_send", Kind::bytes, HEADROOM_BYTES(nccl.p2p_send)},
+    HardwareField{"nccl", "p2p_receive", Kind::bytes, HEADROOM_BYTES(nccl.p2p_receive)},
+    HardwareField{"nccl", "ring_channels", Kind::count, HEADROOM_BYTES(nccl.ring_channels)},
+    HardwareField{"nccl", "p2p_channels", Kind::count, HEADROOM_BYTES(nccl.p2p_channels)},
+    HardwareField{"nccl", "lone_channels", Kind::count, HEADROOM_BYTES(nccl.lone_channels)},
+    HardwareField{"efficiency", "matrix", Kind::curve, HEADROOM_CURVE(matrix_efficiency)},
+    HardwareField{"efficiency", "memory", Kind::curve, HEADROOM_CURVE(memory_efficiency)},
+    HardwareField{"efficiency", "host", Kind::curve, HEADROOM_CURVE(host_efficiency)},
+    HardwareField{"efficiency", "collective", Kind::curve, HEADROOM_CURVE(collective_efficiency)},
+    HardwareField{"latency", "operation", Kind::seconds, HEADROOM_REAL(latencies.operation)},
+    HardwareField{"latency", "host_transfer", Kind::seconds, HEADROOM_REAL(latencies.host_transfer)},
+    HardwareField{"latency", "collective", Kind::seconds, HEADROOM_REAL(latencies.collective)},
+    HardwareField{"latency", "node_hop", Kind::seconds, HEADROOM_REAL(latencies.node_hop)},
+    HardwareField{"latency", "network_hop", Kind::seconds, HEADROOM_REAL(latencies.network_hop)},
+};
+
+#undef HEADROOM_BYTES
+#undef HEADROOM_REAL
+#undef HEADROOM_CURVE
+
+}  // namespace
+
+std::span<const HardwareField> hardware_fields() {
+  return kFields;
+}
+
+}  // namespace headroom

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/base/bytes.h"
+#include "models/base/dtype.h"
+
+namespace headroom {
+
+/// The profile of a GPU as it stands in a node: what it holds, what a process on it takes before the first
+/// tensor, and how fast it is. One YAML file each (configs/hardware, embedded in the binary; or a user's own,
+/// or written by `headroom calibrate`); see file.h for the format. Every section of the file states its
+/// source.
+
+/// A fraction of a peak rate that is reached, as a function of the ideal seconds: size ÷ peak rate.
+/// Points (seconds, fraction) in rising order; between them linear in log(seconds), outside them constant.
+/// Ideal seconds rather than sizes make one curve serve cards of different speed.
+class EfficiencyCurve {
+ public:
+  struct Point {
+    double seconds, fraction;
+    friend bool operator==(const Point&, const Point&) = default;
+  };
+
+  EfficiencyCurve() = default;  ///< always 1
+  explicit EfficiencyCurve(std::vector<Point> points) : points_(std::move(points)) {}
+
+  /// Seconds really taken by what would take `ideal` seconds at the peak rate. Rises with `ideal`: the reader
+  /// refuses curves in which more work takes less time.
+  double seconds(double ideal) const;
+  const std::vector<Point>& points() const { return points_; }
+  friend bool operator==(const EfficiencyCurve&, const EfficiencyCurve&) = default;
+
+ private:
+  std::vector<Point> points_;
+};
+
+/// Dense peak rates of matrix products, FLOP/s; 0 where the card has no such units.
+struct MatrixRates {
+  double bf16 = 0, fp16 = 0, tf32 = 0, fp32 = 0, fp8 = 0, int8 = 0;
+
+  /// The rate for operands of `dtype`: fp32 without TF32; nf4 is computed in bf16 (fp16 where there is no
+  /// bf16). A type without units of its own runs as fp32.
+  double of(DType dtype) const;
+};
+
+/// Peak bytes a second in one direction.
+struct Links {
+  double pcie = 0;     ///< GPU to host
+  double nvlink = 0;   ///< GPU to the other GPUs of the node together; 0: none, traffic takes PCIe
+  double network = 0;  ///< a GPU's share of the node's adapters
+};
+
+/// Device memory that NCCL takes outside the caching allocator. Each part is a whole number of 2 MiB pages,
+/// in which NCCL gets memory; see communicator.h for the sums.
+struct NcclMemory {
+  Bytes library = 0;           ///< once a process, at the first communicator: kernels and state
+  Bytes first_collective = 0;  ///< once a process: kernels loaded at the first collective
+  Bytes first_p2p = 0;         ///< once a process: kernels loaded at the first send or receive
+  Bytes communicator = 0;      ///< every communicator
+  Bytes channel = 0;           ///< every channel that a communicator opens
+  Bytes ring_send = 0,
+        ring_receive = 0;  ///< every channel and neighbour, at a communicator's first collective
+  Bytes p2p_send = 0,
+        p2p_receive = 0;           ///< every channel and peer, at the first send to or receive from that peer
+  std::int64_t ring_channels = 0;  ///< channels that collectives use
+  std::int64_t p2p_channels = 0;   ///< channels that sends and receives use
+  std::int64_t lone_channels = 0;  ///< channels of a communicator of one rank
+};
+
+/// Seconds that do not depend on size.
+struct Latencies {
+  double operation = 0;      ///< of an operation's dispatch: eager execution issues no faster
+  double host_transfer = 0;  ///< of a copy between host and GPU
+  double collective = 0;     ///< of a collective's dispatch
+  double node_hop = 0;       ///< between neighbours of a ring in one node, a step
+  double network_hop = 0;    ///< between neighbours in different nodes, a step
+};
+
+struct Hardware {
+  std::string name;                             ///< as the driver reports it: `NVIDIA H100 80GB HBM3`
+  std::vector<std::string> short_names;         ///< `h100`, `h100-80gb`
+  std::map<std::string, std::string> versions;  ///< of what was measured: driver, cuda, pytorch, nccl
+  std::map<std::string, std::string> sources;   ///< section of the file → where its figures come from
+
+  Bytes total_memory = 0;  ///< as the driver reports it: cudaMemGetInfo's total
+  Bytes page = 0;          ///< granularity of the driver's allocations
+  std::int64_t multiprocessors = 0;
+  MatrixRates matrix;
+  double memory_bandwidth = 0;  ///< bytes/s, reads and writes together
+  Links links;
+  Bytes host_memory = 0;  ///< of a node; 0: not known
+
+  Bytes context = 0;           ///< of a process's CUDA context, with PyTorch's first kernels
+  Bytes cublas_handle = 0;     ///< outside the allocator, at a process's first matrix product
+  Bytes cublas_workspace = 0;  ///< inside PyTorch's allocator, for each handle and stream
+  NcclMemory nccl;
+
+  EfficiencyCurve matrix_efficiency, memory_efficiency, host_efficiency, collective_efficiency;
+  Latencies latencies;
+};
+
+}  // namespace headroom

@@ -1,0 +1,93 @@
+#include "simulator/hardware/communicator.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "simulator/hardware/library.h"
+#include "tests/support/data.h"
+
+namespace headroom {
+namespace {
+
+/// Device memory that each step of a recording added, in order.
+std::vector<std::pair<std::string, Bytes>> additions(const nlohmann::json& recording) {
+  std::vector<std::pair<std::string, Bytes>> out;
+  Bytes previous = 0;
+  for (const auto& row : recording) {
+    const std::string step = row[0].get<std::string>();
+    if (step == "cublas_workspace_in_torch") continue;  // a size, not the memory in use
+    const Bytes used = row[1].get<Bytes>();
+    out.emplace_back(step, used - previous);
+    previous = used;
+  }
+  return out;
+}
+
+nlohmann::json read(const char* name) {
+  return nlohmann::json::parse(std::ifstream(test::data(name)));
+}
+
+/// NCCL's own small allocations move by a few pages from run to run.
+void expect_within_pages(const std::string& step, Bytes recorded, Bytes predicted) {
+  EXPECT_LE(std::abs(recorded - predicted), 4 * 2 * kMiB)
+      << step << ": " << recorded << " against " << predicted;
+}
+
+Bytes created(const NcclMemory& nccl) {
+  return nccl.library + nccl.communicator + std::max(nccl.ring_channels, nccl.p2p_channels) * nccl.channel;
+}
+
+TEST(CommunicatorBytes, MatchARecordedProcess) {
+  const NcclMemory nccl = find_hardware("h200")->nccl;
+  int groups = 0;
+  Bytes first = 0;
+  for (const auto& [step, added] : additions(read("nccl/2gpu-h200.json"))) {
+    if (step == "after_init_pg" || step == "after_first_allreduce") first += added;
+    if (step.starts_with("after_group_")) {
+      expect_within_pages(step, added, communicator_bytes(nccl, 2));
+      ++groups;
+    }
+    if (step == "after_p2p")
+      expect_within_pages(step, added, nccl.first_p2p + point_to_point_bytes(nccl, 1, 0));
+  }
+  expect_within_pages("first", first, first_communicator_bytes(nccl) + communicator_bytes(nccl, 2));
+  EXPECT_EQ(groups, 3);
+}
+
+/// The parts were told apart by limiting the channels: together they must explain all three runs.
+TEST(CommunicatorBytes, FollowTheNumberOfChannels) {
+  const nlohmann::json runs = read("nccl/2gpu-h100-channels.json");
+  for (const std::int64_t channels : {2, 8, 24}) {
+    NcclMemory nccl = find_hardware("h100")->nccl;
+    if (channels < nccl.ring_channels) nccl.ring_channels = nccl.p2p_channels = nccl.lone_channels = channels;
+    const std::map<std::string, Bytes> predicted = {
+        {"after_init_pg", created(nccl)},
+        {"after_group", communicator_bytes(nccl, 2)},
+        {"after_group_of_one", communicator_bytes(nccl, 1)},
+        {"after_send", nccl.first_p2p + point_to_point_bytes(nccl, 1, 0)},
+        {"after_all_to_all", point_to_point_bytes(nccl, 0, 1)},
+    };
+    size_t compared = 0;
+    for (const auto& [step, added] : additions(runs.at(std::to_string(channels)))) {
+      const auto expected = predicted.find(step);
+      if (expected == predicted.end()) continue;
+      expect_within_pages(step + " at " + std::to_string(channels) + " channels", added, expected->second);
+      ++compared;
+    }
+    EXPECT_EQ(compared, 6u);
+  }
+}
+
+TEST(CommunicatorBytes, DoNotGrowWithTheRanksOfARing) {
+  const NcclMemory nccl = find_hardware("h100")->nccl;
+  EXPECT_EQ(communicator_bytes(nccl, 2), communicator_bytes(nccl, 64));
+  EXPECT_LT(communicator_bytes(nccl, 1), communicator_bytes(nccl, 2));
+}
+
+}  // namespace
+}  // namespace headroom
