@@ -52,7 +52,9 @@ TEST_P(AdamWTest, StepsMatchTheReference) {
                         stream()));
         exact.step(g, 0.5, t);
       }
-      if (with_master) EXPECT_LT(relative_error(master.read(), exact.p), 1e-5);
+      if (with_master) {
+        EXPECT_LT(relative_error(master.read(), exact.p), 1e-5);
+      }
       EXPECT_LT(relative_error(weight.read(), exact.p), bound());
       EXPECT_LT(relative_error(first.read(), exact.m), bound());
       EXPECT_LT(relative_error(second.read(), exact.v), bound());

@@ -69,7 +69,7 @@ class GpuKernelTest : public GpuTest, public ::testing::WithParamInterface<DType
 
 #define HEADROOM_ALL_FLOATS(Suite)                                                                  \
   INSTANTIATE_TEST_SUITE_P(Floats, Suite, ::testing::Values(DType::fp32, DType::fp16, DType::bf16), \
-                           [](const auto& info) { return std::string(name(info.param)); })
+                           [](const auto& dtype) { return std::string(name(dtype.param)); })
 
 #define EXPECT_OK(expression)                                                 \
   do {                                                                        \

@@ -87,7 +87,9 @@ TEST_P(NormTest, ForwardAndBackwardMatchTheReference) {
     EXPECT_LT(relative_error(y.read(), ey), bound()) << at;
     EXPECT_LT(relative_error(dx.read(), edx), bound()) << at;
     EXPECT_LT(relative_error(dw.read(), edw), bound()) << at;
-    if (layer) EXPECT_LT(relative_error(db.read(), edb), bound()) << at;
+    if (layer) {
+      EXPECT_LT(relative_error(db.read(), edb), bound()) << at;
+    }
   }
 }
 
