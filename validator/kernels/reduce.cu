@@ -1,3 +1,5 @@
+#include <cooperative_groups.h>
+
 #include "validator/cuda/check.h"
 #include "validator/kernels/launch.h"
 #include "validator/kernels/numeric.cuh"
@@ -81,31 +83,52 @@ __global__ void set_kernel(float* out, float value) {
   *out = value;
 }
 
-constexpr int kColumnRows = 32;
+constexpr int kColumnRows = 32;   // threads that share a column within a block
+constexpr int kColumnBlocks = 8;  // blocks that share it: a cluster
 
-// A block sums kColumnRows threads' strips of rows for 32 packs of columns.
+// A cluster sums all rows for 32 packs of columns: each thread a strip of rows, then the block, then the
+// cluster through its blocks' shared memory.
 template <class T, int Width>
-__global__ void __launch_bounds__(1024)
+__global__ void __cluster_dims__(1, kColumnBlocks, 1) __launch_bounds__(1024)
     sum_columns_kernel(const T* x, std::int64_t rows, std::int64_t columns, T* out) {
+  namespace cg = cooperative_groups;
   __shared__ float sums[kColumnRows][32 * Width + 1];
+  __shared__ float block_sums[32 * Width];
+  constexpr int kUnroll = 4, kStride = kColumnRows * kColumnBlocks;
   const std::int64_t c = (static_cast<std::int64_t>(blockIdx.x) * 32 + threadIdx.x) * Width;
   float total[Width] = {};
-  if (c < columns) {
-    for (std::int64_t r = threadIdx.y; r < rows; r += kColumnRows) {
-      const auto pack = load_pack<T, Width>(x + r * columns + c);
+  std::int64_t r = static_cast<std::int64_t>(blockIdx.y) * kColumnRows + threadIdx.y;
+  const auto add = [&](const Pack<T, Width>& pack) {
 #pragma unroll
-      for (int j = 0; j < Width; ++j) total[j] += to_float(pack.v[j]);
+    for (int j = 0; j < Width; ++j) total[j] += to_float(pack.v[j]);
+  };
+  if (c < columns) {
+    for (; r + (kUnroll - 1) * kStride < rows; r += kUnroll * kStride) {
+      Pack<T, Width> packs[kUnroll];
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u) packs[u] = load_pack<T, Width>(x + (r + u * kStride) * columns + c);
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u) add(packs[u]);
     }
+    for (; r < rows; r += kStride) add(load_pack<T, Width>(x + r * columns + c));
   }
 #pragma unroll
   for (int j = 0; j < Width; ++j) sums[threadIdx.y][threadIdx.x * Width + j] = total[j];
   __syncthreads();
   const int at = threadIdx.y * 32 + threadIdx.x;
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * 32 * Width + at;
-  if (at >= 32 * Width || column >= columns) return;
   float sum = 0.0f;
-  for (int y = 0; y < kColumnRows; ++y) sum += sums[y][at];
-  out[column] = from_float<T>(sum);
+  if (at < 32 * Width) {
+    for (int y = 0; y < kColumnRows; ++y) sum += sums[y][at];
+    block_sums[at] = sum;
+  }
+  cg::cluster_group cluster = cg::this_cluster();
+  cluster.sync();
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * 32 * Width + at;
+  if (cluster.block_rank() == 0 && at < 32 * Width && column < columns) {
+    for (int rank = 1; rank < kColumnBlocks; ++rank) sum += cluster.map_shared_rank(block_sums, rank)[at];
+    out[column] = from_float<T>(sum);
+  }
+  cluster.sync();
 }
 
 template <class Launch>
@@ -169,8 +192,8 @@ Status sum_columns(const void* x, DType dtype, std::int64_t rows, std::int64_t c
   return with_float_type(dtype, [&]<class T>(TypeTag<T>) {
     const auto launch = [&]<int W>(std::integral_constant<int, W>) {
       const auto grid = static_cast<unsigned>((columns + 32 * W - 1) / (32 * W));
-      sum_columns_kernel<T, W><<<grid, dim3(32, kColumnRows), 0, stream>>>(static_cast<const T*>(x), rows,
-                                                                           columns, static_cast<T*>(out));
+      sum_columns_kernel<T, W><<<dim3(grid, kColumnBlocks), dim3(32, kColumnRows), 0, stream>>>(
+          static_cast<const T*>(x), rows, columns, static_cast<T*>(out));
       return HEADROOM_LAUNCHED();
     };
     constexpr int kWidth = 8 / sizeof(T);

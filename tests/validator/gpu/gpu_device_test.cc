@@ -67,7 +67,9 @@ TEST_F(GpuDeviceTest, SegmentsFromTheRuntime) {
   compare({});
 }
 TEST_F(GpuDeviceTest, ExpandableSegments) {
-  compare({.expandable_segments = true});
+  AllocatorSettings settings;
+  settings.expandable_segments = true;
+  compare(settings);
 }
 
 TEST_F(GpuDeviceTest, RunningOutIsAnAnswerAndGivesEverythingBack) {
