@@ -9,6 +9,7 @@
 #include "models/architecture/architecture.h"
 #include "models/base/bytes.h"
 #include "models/base/dtype.h"
+#include "models/sharding/parallel.h"
 
 namespace headroom {
 
@@ -23,17 +24,6 @@ struct Precision {
   bool gradient_scaler = false;   ///< fp16 loss scaling
   bool steps_overflow = false;    ///< every step overflows and is skipped (fp16 at the start of many runs)
   bool operator==(const Precision&) const = default;
-};
-
-/// Sizes of the parallel groups. Data parallelism is what is left of the pool.
-struct Parallel {
-  std::int64_t tensor = 1, pipeline = 1, virtual_pipeline = 1, context = 1, expert = 1;
-  std::int64_t expert_tensor = 0;  ///< 0: as tensor
-  std::int64_t ulysses = 1;        ///< sequence parallelism over attention heads (FSDP)
-  bool sequence = false;           ///< Megatron's sequence parallelism
-  std::int64_t first_stage_layers = 0, last_stage_layers = 0;  ///< 0: even
-  std::int64_t model() const { return tensor * pipeline * context; }
-  bool operator==(const Parallel&) const = default;
 };
 
 enum class ShardingKind { none, data_parallel, fsdp1, fsdp2, zero1, zero2, zero3, megatron };
