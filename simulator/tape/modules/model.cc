@@ -3,6 +3,7 @@
 #include "simulator/tape/modules/layers.h"
 #include "simulator/tape/modules/rotary_decoder.h"
 #include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/embedding.h"
 #include "simulator/tape/operations/linear.h"
 #include "simulator/tape/operations/views.h"
 
@@ -41,7 +42,9 @@ Model::Model(Tape& tape, const Architecture& architecture, std::string path, con
 void register_parameter(Model& model, const std::string& name, Tensor& slot, const Shape& shape, int layer) {
   const ModuleScope module(model.tape_, model.intern(name));
   slot = model.tape_.parameter(shape, model.options_.dtype, model.options_.trainable);
-  model.parameters_.push_back({name, &slot, layer});
+  const bool embedding = name.ends_with("embed_tokens.weight") || name.ends_with("wte.weight") ||
+                         name.ends_with("embed_in.weight") || name.ends_with("word_embeddings.weight");
+  model.parameters_.push_back({name, &slot, layer, embedding});
 }
 
 void Model::build_head(const Tensor& embedding) {
@@ -86,6 +89,18 @@ Tensor Model::forward(const ModelInput& input) {
   }
   hidden.reset();
   if (hooks != nullptr) hooks->after_forward(-1, out);
+  return out;
+}
+
+Tensor Model::embed(std::uint32_t module, const Tensor& table, const Tensor& ids) {
+  Tensor none;
+  if (hooks != nullptr) hooks->before_forward(kEmbeddingUnit, none);
+  Tensor out;
+  {
+    const ModuleScope scope(tape_, module);
+    out = embedding(table, ids);
+  }
+  if (hooks != nullptr) hooks->after_forward(kEmbeddingUnit, out);
   return out;
 }
 

@@ -31,7 +31,11 @@ struct ParameterSlot {
   std::string name;  ///< Transformers' name: model.layers.0.self_attn.q_proj.weight
   Tensor* tensor = nullptr;
   int layer = -1;
+  bool embedding = false;  ///< a token embedding's table: a sharding unit of its own when it is not tied
 };
+
+/// Unit number of the token embedding for `UnitHooks`.
+inline constexpr int kEmbeddingUnit = -2;
 
 /// A key/value cache that grows by concatenation (Transformers' DynamicCache).
 struct KvCache {
@@ -56,7 +60,8 @@ struct ModelInput {
   std::int64_t last_logits = 0;  ///< logits of only the last n positions; 0: all
 };
 
-/// Called around decoder layers (unit = layer index) and the whole model (unit = -1): where sharding runtimes
+/// Called around decoder layers (unit = layer index), the token embedding (kEmbeddingUnit) and the whole model
+/// (unit = -1): where sharding runtimes
 /// gather and reshard. Not called while a checkpoint recomputes unless `in_recompute`.
 class UnitHooks {
  public:
@@ -97,6 +102,8 @@ class Model {
   friend void register_parameter(Model&, const std::string&, Tensor&, const Shape&, int);
   /// Builds the head after the body: lm_head (allocated, then dropped when tied) or v_head.
   void build_head(const Tensor& embedding);
+  /// The token embedding with hooks.
+  Tensor embed(std::uint32_t module, const Tensor& table, const Tensor& ids);
   /// A decoder layer with hooks and, in training, checkpointing around it.
   Tensor run_layer(int index, const Tensor& hidden, std::vector<Tensor> captured, const Region& region);
 

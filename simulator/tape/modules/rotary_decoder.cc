@@ -3,7 +3,6 @@
 #include "simulator/tape/modules/position_ids.h"
 #include "simulator/tape/operations/attention.h"
 #include "simulator/tape/operations/copy.h"
-#include "simulator/tape/operations/embedding.h"
 #include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/views.h"
 
@@ -52,11 +51,7 @@ void RotaryDecoder::build_layer(DecoderLayer& own, int index) {
 Tensor RotaryDecoder::hidden_states(const ModelInput& input) {
   const ModuleScope body(tape_, body_module_);
   const std::int64_t batch = input.ids.size(0), tokens = input.ids.size(1);
-  Tensor embeddings;
-  {
-    const ModuleScope module(tape_, embedding_module_);
-    embeddings = embedding(embedding_, input.ids);
-  }
+  Tensor embeddings = embed(embedding_module_, embedding_, input.ids);
   if (output_requires_input_grad && tape_.grad_enabled() && !embeddings.requires_grad())
     embeddings->requires_grad = true;
   Tensor positions = input.position_ids.defined() ? input.position_ids : make_position_ids(tape_, tokens);

@@ -14,7 +14,8 @@ const std::uint16_t kState = operation_name("adamw_state"), kSqrt = operation_na
                     kLoopSqrt = operation_name("aten::sqrt"), kDiv = operation_name("aten::div"),
                     kNorm = operation_name("aten::_foreach_norm"), kStack = operation_name("aten::stack"),
                     kStep = operation_name("aten::_fused_adamw_"),
-                    kLinalg = operation_name("aten::linalg_vector_norm"),
+                    kLinalg = operation_name("aten::linalg_vector_norm"), kPow = operation_name("aten::pow"),
+                    kAllReduce = operation_name("all_reduce"),
                     kReciprocal = operation_name("aten::reciprocal"), kClamp = operation_name("aten::clamp");
 
 /// Elements one block of a multi-tensor kernel handles.
@@ -89,7 +90,21 @@ void AdamW::zero_grad() {
   for (const Tensor& p : parameters_) tape_.set_grad(p, {});
 }
 
-void clip_grad_norm(Tape& tape, std::span<const Tensor> parameters) {
+namespace {
+
+/// The norm of all norms. Sharded gradients (DTensor): the squares are summed over ranks first.
+Tensor joint_norm(Tape& tape, const Tensor& norms, bool sharded) {
+  if (!sharded) return reduce(kLinalg, norms.dtype(), 4, norms, 1u, false);
+  Tensor squares = plain(kPow, norms.dtype(), norms);
+  Tensor summed = tape.empty(norms.shape(), norms.dtype(), kAllReduce);
+  Tensor roots = plain(kPow, norms.dtype(), summed);
+  drop(squares, summed);
+  return reduce(kLinalg, roots.dtype(), 4, std::move(roots), 1u, false);
+}
+
+}  // namespace
+
+void clip_grad_norm(Tape& tape, std::span<const Tensor> parameters, bool sharded) {
   const GradMode no_grad(tape, false);
   const ComponentScope component(tape, Component::temporaries);
   std::int64_t count = 0, chunks = 0;
@@ -111,7 +126,7 @@ void clip_grad_norm(Tape& tape, std::span<const Tensor> parameters) {
   }
   partial.reset();
   Tensor stacked = tape.empty({count}, dtype, kStack);
-  Tensor total = reduce(kLinalg, dtype, 4, stacked, 1u, false);
+  Tensor total = joint_norm(tape, stacked, sharded);
   stacked.reset();
   while (!norms.empty()) norms.pop_back();
   Tensor shifted = add_scalar(total);

@@ -34,6 +34,7 @@ class AdamW {
 };
 
 /// torch.nn.utils.clip_grad_norm_, foreach: partial norms, one norm a tensor, their joint norm, a factor.
-void clip_grad_norm(Tape& tape, std::span<const Tensor> parameters);
+/// `sharded`: gradients are FSDP2 shards, whose norms are summed over ranks.
+void clip_grad_norm(Tape& tape, std::span<const Tensor> parameters, bool sharded = false);
 
 }  // namespace headroom::tape

@@ -1,0 +1,350 @@
+#include "simulator/tape/sharding/fsdp2.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/work.h"
+
+namespace headroom::tape {
+namespace {
+
+const std::uint16_t kShard = operation_name("fsdp::shard"),
+                    kGatherIn = operation_name("fsdp::all_gather_input"),
+                    kGatherOut = operation_name("fsdp::all_gather_output"),
+                    kFull = operation_name("fsdp::unsharded_parameter"),
+                    kCopyOut = operation_name("fsdp::split_with_sizes_copy"),
+                    kReduceIn = operation_name("fsdp::reduce_scatter_input"),
+                    kCopyIn = operation_name("fsdp::chunk_cat"),
+                    kReduceOut = operation_name("fsdp::reduce_scatter_output"),
+                    kToDevice = operation_name("fsdp::copy_to_device"),
+                    kPostBackward = operation_name("RegisterPostBackwardFunctionBackward");
+
+constexpr int kRoot = -1;
+
+/// The shard of a parameter: rows of the first dimension over ranks, the same padded number everywhere.
+Shape shard_shape(const Shape& full, std::int64_t ranks) {
+  Shape out = full;
+  if (out.rank == 0) out = Shape{1};
+  out.size[0] = ceil_div(out.size[0], ranks);
+  set_contiguous(out);
+  return out;
+}
+
+}  // namespace
+
+/// Passes gradients of a unit's input through and reduces the unit's gradients when they are complete.
+class Fsdp2::PostBackward : public Function {
+ public:
+  PostBackward(Fsdp2& runtime, int unit) : runtime_(runtime), unit_(unit) {}
+  void backward(Node&, std::span<Tensor> incoming, std::span<Tensor> outgoing) override {
+    runtime_.after_backward(runtime_.group(unit_));
+    outgoing[0] = incoming[0];
+  }
+
+ private:
+  Fsdp2& runtime_;
+  int unit_;
+};
+
+Fsdp2::Fsdp2(Model& model, Engine& engine, const ShardingOptions& options)
+    : tape_(model.tape()), engine_(engine), options_(options) {
+  build_groups(model);
+  for (Group& g : groups_) shard_group(g);
+  model.hooks = this;
+}
+
+void Fsdp2::build_groups(Model& model) {
+  const bool own_embedding = !model.decoder().tied_embeddings;
+  Group embedding, root;
+  embedding.unit = kEmbeddingUnit;
+  std::vector<Group> layers(static_cast<std::size_t>(model.decoder().layers));
+  for (std::size_t i = 0; i < layers.size(); ++i) layers[i].unit = static_cast<int>(i);
+  for (const ParameterSlot& slot : model.parameters()) {
+    Group* target = slot.layer >= 0 ? &layers[static_cast<std::size_t>(slot.layer)] : &root;
+    if (own_embedding && slot.embedding) target = &embedding;
+    target->parameters.emplace_back().slot = slot.tensor;
+  }
+  if (!embedding.parameters.empty()) groups_.push_back(std::move(embedding));
+  for (Group& layer : layers) groups_.push_back(std::move(layer));
+  groups_.push_back(std::move(root));
+}
+
+void Fsdp2::shard_group(Group& g) {
+  for (Parameter& p : g.parameters) {
+    const Tensor& whole = *p.slot;
+    const ModuleScope module(tape_, whole->storage->label.module);
+    const Shape local = shard_shape(whole.shape(), options_.ranks);
+    {
+      const ComponentScope component(tape_, Component::weights);
+      p.shard = tape_.empty(local, whole.dtype(), kShard);
+      if (options_.cpu_offload) p.shard = tape_.empty_host(local, whole.dtype(), HostKind::pinned);
+    }
+    p.shard->requires_grad = whole->requires_grad;
+    g.elements += local.elements();
+    p.full_bytes = bytes_of(options_.compute, local.elements() * options_.ranks);
+    const ComponentScope component(tape_, Component::gathered_parameters);
+    const Tensor nothing = tape_.empty({0}, options_.compute, kFull);
+    p.full = tape_.alias(nothing, whole.shape(), 0, false);
+    p.full->requires_grad = whole->requires_grad;
+  }
+  for (Parameter& p : g.parameters) *p.slot = p.full;  // the whole parameters go, in order
+}
+
+Fsdp2::Group& Fsdp2::group(int unit) {
+  const auto found =
+      std::find_if(groups_.begin(), groups_.end(), [&](const Group& g) { return g.unit == unit; });
+  return found == groups_.end() ? groups_.back() : *found;
+}
+
+// --- Gathering
+
+void Fsdp2::unshard(Group& g) {
+  if (g.unsharded || g.gathered.defined() || g.parameters.empty()) return;
+  const StreamScope stream(tape_, options_.gather_stream);
+  const ComponentScope component(tape_, Component::communication);
+  const DType stored = g.parameters.front().shard.dtype();
+  std::vector<Tensor> inputs;
+  Tensor input;
+  if (options_.cpu_offload) {
+    for (const Parameter& p : g.parameters) {
+      Tensor on_device = tape_.empty(p.shard.shape(), stored, kToDevice);
+      if (stored != options_.compute) on_device = tape_.empty(p.shard.shape(), options_.compute, kGatherIn);
+      inputs.push_back(std::move(on_device));
+    }
+  } else if (stored != options_.compute) {
+    input = tape_.empty({g.elements}, options_.compute, kGatherIn);
+  }
+  g.gathered = tape_.empty({g.elements * options_.ranks}, options_.compute, kGatherOut);
+  if (tape_.wants_operations())
+    Work(tape_, OperationKind::all_gather, kGatherOut).out(g.gathered).sizes({options_.ranks}).run();
+  input.reset();
+  while (!inputs.empty()) inputs.pop_back();
+}
+
+void Fsdp2::wait(Group& g, bool forward) {
+  if (!g.gathered.defined()) return;
+  for (Parameter& p : g.parameters) tape_.regrow_storage(p.full, p.full_bytes);
+  {
+    const ComponentScope component(tape_, Component::temporaries);
+    const Tensor scratch = tape_.empty({copy_out_scratch(g)}, DType::uint8, kCopyOut);
+  }
+  if (forward)
+    kept_gather_ = std::move(g.gathered);
+  else
+    g.gathered.reset();
+  g.gathered.reset();
+  g.unsharded = true;
+}
+
+void Fsdp2::reshard(Group& g) {
+  if (!g.unsharded) return;
+  for (Parameter& p : g.parameters) tape_.shrink_storage(p.full);
+  g.unsharded = false;
+}
+
+/// Pointers, sizes and offsets that `split_with_sizes_copy` sends to the device: 8·(4k + 1 + blocks).
+Bytes Fsdp2::copy_out_scratch(const Group& g) const {
+  std::int64_t chunks = 0;
+  for (const Parameter& p : g.parameters) chunks += ceil_div(p.shard.elements() * compute_bytes(), 2048);
+  const std::int64_t waves = ceil_div(options_.ranks * chunks, tape_.traits().multiprocessors * 32);
+  const auto root = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(waves))));
+  const std::int64_t per_block = ceil_div(waves, std::max<std::int64_t>(1, std::min(root, options_.ranks)));
+  std::int64_t blocks = 0;
+  for (const Parameter& p : g.parameters)
+    blocks += ceil_div(p.shard.elements() * compute_bytes(), 2048 * per_block);
+  return 8 * (4 * static_cast<std::int64_t>(g.parameters.size()) + 1 + blocks);
+}
+
+/// The same for `_chunk_cat` before a reduction: 8·(6k + 2 + blocks).
+Bytes Fsdp2::copy_in_scratch(const Group& g) const {
+  std::int64_t blocks = 0;
+  for (const Parameter& p : g.parameters)
+    blocks += ceil_div(p.shard.elements() * element_size(options_.reduce), 2048);
+  return 8 * (6 * static_cast<std::int64_t>(g.parameters.size()) + 2 + blocks);
+}
+
+// --- Forward
+
+void Fsdp2::before_forward(int unit, Tensor& input) {
+  Group& g = group(unit);
+  if (g.unit != unit) return;
+  unshard(g);
+  wait(g, true);
+  if (unit == kRoot || !input.defined() || !tape_.grad_enabled() || !input.requires_grad()) return;
+  Node* node = tape_.node(kPostBackward, nullptr, {&input});
+  node->function = std::make_unique<PostBackward>(*this, unit);
+  Tensor through = tape_.alias(input, input.shape(), 0, input->view);
+  tape_.attach(through, node);
+  input = std::move(through);
+}
+
+void Fsdp2::after_forward(int unit, Tensor& output) {
+  Group& g = group(unit);
+  if (g.unit != unit) return;
+  if (options_.reshard_after_forward) reshard(g);
+  if (unit == kRoot) kept_gather_.reset();
+  if (!output.defined() || !output.requires_grad() || output->producer == nullptr) return;
+  g.forward_order.push_back(post_forward_order_.size());
+  post_forward_order_.push_back(static_cast<std::size_t>(&g - groups_.data()));
+  Tape::hooks(*output->producer).before.push_back([this, unit](std::span<Tensor>) {
+    before_backward(group(unit));
+  });
+}
+
+// --- Backward
+
+void Fsdp2::before_backward(Group& g) {
+  if (!callback_queued_) {
+    callback_queued_ = true;
+    engine_.queue_callback([this] { finish_backward(); });
+  }
+  g.in_backward = true;
+  const std::uint16_t operation = tape_.operation();
+  tape_.set_operation(0);
+  unshard(g);
+  wait(g, false);
+  if (!g.forward_order.empty()) {
+    const std::size_t place = g.forward_order.back();
+    g.forward_order.pop_back();
+    if (place > 0) unshard(groups_[post_forward_order_[place - 1]]);
+  }
+  tape_.set_operation(operation);
+}
+
+void Fsdp2::accumulate_whole(Group& g) {
+  for (Parameter& p : g.parameters) {
+    if (!p.accumulated.defined() || p.full->grad == nullptr) continue;
+    add_in_place(p.accumulated, p.full.grad());
+    tape_.set_grad(p.full, {});
+  }
+}
+
+void Fsdp2::after_backward(Group& g) {
+  if (!g.in_backward) return;
+  g.in_backward = false;
+  const std::uint16_t operation = tape_.operation();
+  tape_.set_operation(0);
+  accumulate_whole(g);
+  reshard(g);
+  if (sync_) {
+    reduce(g);
+  } else {
+    const ComponentScope component(tape_, Component::gradients);
+    for (Parameter& p : g.parameters) {
+      if (p.full->grad == nullptr) continue;
+      if (p.full.grad().dtype() == options_.reduce) continue;  // stays where it is
+      p.accumulated = to(p.full.grad(), options_.reduce);
+      tape_.set_grad(p.full, {});
+    }
+  }
+  tape_.set_operation(operation);
+}
+
+void Fsdp2::reduce(Group& g) {
+  std::vector<Tensor> gradients;
+  for (Parameter& p : g.parameters) {
+    Tensor whole = p.accumulated.defined() ? std::move(p.accumulated) : p.full.grad();
+    if (!whole.defined()) continue;
+    p.accumulated.reset();
+    tape_.set_grad(p.full, {});
+    gradients.push_back(std::move(whole));
+  }
+  if (gradients.empty()) return;
+  const ComponentScope component(tape_, Component::communication);
+  reduce_input_.reset();
+  reduce_input_ = tape_.empty({g.elements * options_.ranks}, options_.reduce, kReduceIn);
+  { const Tensor scratch = tape_.empty({copy_in_scratch(g)}, DType::uint8, kCopyIn); }
+  Tensor last = std::move(gradients.back());
+  gradients.pop_back();
+  while (!gradients.empty()) gradients.pop_back();
+  Tensor reduced;
+  {
+    const StreamScope stream(tape_, options_.reduce_stream);
+    reduced = tape_.empty({g.elements}, options_.reduce, kReduceOut);
+    if (tape_.wants_operations())
+      Work(tape_, OperationKind::reduce_scatter, kReduceOut)
+          .in(reduce_input_)
+          .out(reduced)
+          .sizes({options_.ranks})
+          .run();
+    const DType stored = g.parameters.front().shard.dtype();
+    if (stored != options_.reduce) reduced = tape_.empty({g.elements}, stored, kReduceOut);
+  }
+  last.reset();
+  take_gradients(g, reduced);
+}
+
+void Fsdp2::take_gradients(Group& g, const Tensor& reduced) {
+  std::int64_t at = 0;
+  for (Parameter& p : g.parameters) {
+    if (!p.shard->requires_grad) continue;
+    Tensor part = tape_.alias(reduced, p.shard.shape(), at);
+    at += p.shard.elements();
+    if (options_.cpu_offload) {
+      const ComponentScope component(tape_, Component::gradients);
+      part = tape_.empty_host(p.shard.shape(), part.dtype(), HostKind::pinned);
+    }
+    if (p.shard->grad != nullptr)
+      add_in_place(p.shard.grad(), part);
+    else
+      tape_.set_grad(p.shard, std::move(part));
+  }
+}
+
+void Fsdp2::finish_backward() {
+  callback_queued_ = false;
+  after_backward(groups_.back());
+  for (Group& g : groups_) {
+    after_backward(g);
+    g.forward_order.clear();
+    if (g.gathered.defined()) g.gathered.reset();
+  }
+  post_forward_order_.clear();
+  reduce_input_.reset();
+}
+
+// --- Shards
+
+std::vector<Tensor> Fsdp2::shards() {
+  std::vector<Tensor> out;
+  const auto take = [&](const Group& g) {
+    for (const Parameter& p : g.parameters)
+      if (p.shard->requires_grad) out.push_back(p.shard);
+  };
+  // The order of `parameters()`: the root's embedding comes first, its norm and head last.
+  const Group& root = groups_.back();
+  std::size_t leading = 0;
+  if (groups_.front().unit == kEmbeddingUnit)
+    take(groups_.front());
+  else if (!root.parameters.empty())
+    leading = 1;
+  if (leading == 1 && root.parameters[0].shard->requires_grad) out.push_back(root.parameters[0].shard);
+  for (const Group& g : groups_)
+    if (g.unit >= 0) take(g);
+  for (std::size_t i = leading; i < root.parameters.size(); ++i)
+    if (root.parameters[i].shard->requires_grad) out.push_back(root.parameters[i].shard);
+  return out;
+}
+
+void Fsdp2::offload(HostKind kind) {
+  const ComponentScope component(tape_, Component::weights);
+  for (Group& g : groups_) {
+    reshard(g);
+    for (Parameter& p : g.parameters)
+      if (p.shard->storage->device == Device::gpu)
+        tape_.set_data(p.shard, tape_.empty_host(p.shard.shape(), p.shard.dtype(), kind));
+  }
+}
+
+void Fsdp2::load() {
+  if (options_.cpu_offload) return;
+  const ComponentScope component(tape_, Component::weights);
+  for (Group& g : groups_)
+    for (Parameter& p : g.parameters)
+      if (p.shard->storage->device != Device::gpu)
+        tape_.set_data(p.shard, tape_.empty(p.shard.shape(), p.shard.dtype(), kShard));
+}
+
+}  // namespace headroom::tape

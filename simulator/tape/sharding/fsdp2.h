@@ -1,0 +1,78 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "simulator/tape/sharding/runtime.h"
+
+namespace headroom::tape {
+
+/// PyTorch's FSDP2 (`fully_shard` on each decoder layer, on the embedding when it is not tied, then on the
+/// root): every parameter is cut along its first dimension, padded to equal parts. Gathers run on one stream,
+/// reductions on another; blocks never cross streams and frees are immediate, so each model keeps pools of
+/// its own for both.
+///
+/// Follows torch/distributed/fsdp/_fully_shard of PyTorch 2.11 allocation by allocation:
+///   unshard   gather input (when shards are not of the compute dtype) and gather output, on the gather
+///   stream wait      the full parameters, on the compute stream; the gather output goes at the next wait
+///   (forward) or now reshard   the full parameters' storages are emptied, their tensors stay reduce reduce
+///   input of all gradients of the group, reduce output of this rank's part
+class Fsdp2 : public ShardingRuntime {
+ public:
+  Fsdp2(Model& model, Engine& engine, const ShardingOptions& options);
+
+  void before_forward(int unit, Tensor& input) override;
+  void after_forward(int unit, Tensor& output) override;
+  std::vector<Tensor> shards() override;
+  void set_gradient_sync(bool sync) override { sync_ = sync; }
+  void offload(HostKind kind) override;
+  void load() override;
+
+ private:
+  struct Parameter {
+    Tensor* slot = nullptr;  ///< the module's attribute
+    Tensor shard;            ///< of this rank, padded
+    Tensor full;             ///< gathered; its storage is empty while resharded
+    Tensor accumulated;      ///< whole gradient in the reduce dtype, while gradients are not synchronised
+    Bytes full_bytes = 0;    ///< of the padded, gathered parameter
+  };
+  struct Group {
+    int unit = -1;
+    std::vector<Parameter> parameters;
+    std::int64_t elements = 0;  ///< of all shards together
+    Tensor gathered;            ///< a gather whose result was not copied out yet
+    bool unsharded = false;
+    bool in_backward = false;  ///< its pre-backward has run, its post-backward has not
+    bool forward_requires_grad = false;
+    std::vector<std::size_t> forward_order;  ///< its places in `post_forward_order_`, the latest last
+  };
+  class PostBackward;
+
+  void build_groups(Model& model);
+  void shard_group(Group& group);
+  Group& group(int unit);
+  void unshard(Group& group);
+  void wait(Group& group, bool forward);
+  void reshard(Group& group);
+  void reduce(Group& group);
+  void before_backward(Group& group);
+  void after_backward(Group& group);
+  void finish_backward();
+  void take_gradients(Group& group, const Tensor& reduced);
+  void accumulate_whole(Group& group);
+  Bytes copy_out_scratch(const Group& group) const;
+  Bytes copy_in_scratch(const Group& group) const;
+  std::int64_t compute_bytes() const { return element_size(options_.compute); }
+
+  Tape& tape_;
+  Engine& engine_;
+  ShardingOptions options_;
+  std::vector<Group> groups_;  ///< in order of wrapping; the root last
+  std::vector<std::size_t> post_forward_order_;
+  Tensor kept_gather_;   ///< the previous forward gather's output, kept until the next one was copied
+  Tensor reduce_input_;  ///< kept until the next reduction
+  bool sync_ = true;
+  bool callback_queued_ = false;
+};
+
+}  // namespace headroom::tape

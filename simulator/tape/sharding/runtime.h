@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "simulator/job/role.h"
+#include "simulator/tape/core/engine.h"
+#include "simulator/tape/modules/model.h"
+
+namespace headroom::tape {
+
+/// What a sharding runtime is told.
+struct ShardingOptions {
+  std::int64_t ranks = 1;       ///< of the shard group
+  DType compute = DType::bf16;  ///< of gathered parameters
+  DType reduce = DType::fp32;   ///< of the gradient reduction
+  bool reshard_after_forward = true;
+  bool cpu_offload = false;  ///< shards, their gradients and optimizer live in pinned host memory
+  bool forward_prefetch = false;
+  Stream gather_stream = 1, reduce_stream = 2;
+};
+
+/// Spreads a model's parameters over ranks and gathers them around the work that needs them. Made once the
+/// whole model exists; takes its parameters over and hooks itself into its forward. The optimizer works on
+/// `shards()`.
+class ShardingRuntime : public UnitHooks {
+ public:
+  /// Trainable leaves of this rank, in the order of `parameters()`.
+  virtual std::vector<Tensor> shards() = 0;
+  /// False: backwards until the next true keep gradients whole (gradient accumulation without communication).
+  virtual void set_gradient_sync(bool sync) = 0;
+  /// Moves the shards to host memory or back to the device (offloading between phases); gradients must be
+  /// gone.
+  virtual void offload(HostKind kind) = 0;
+  virtual void load() = 0;
+};
+
+}  // namespace headroom::tape

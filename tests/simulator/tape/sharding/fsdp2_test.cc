@@ -1,0 +1,124 @@
+#include "simulator/tape/sharding/fsdp2.h"
+
+#include <gtest/gtest.h>
+
+#include "models/architecture/read.h"
+#include "models/document/document.h"
+#include "simulator/memory/counting_memory.h"
+#include "simulator/tape/operations/reduce.h"
+
+namespace headroom::tape {
+namespace {
+
+Architecture tiny(bool tied) {
+  const auto config = parse_document(
+      std::string(R"({"model_type": "llama", "vocab_size": 1000, "hidden_size": 256, "intermediate_size": 512,
+          "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64,
+          "tie_word_embeddings": )") +
+          (tied ? "true}" : "false}"),
+      "tiny");
+  return make_architecture(*config, "tiny").value();
+}
+
+/// A trained model sharded over `ranks`, with what it needs.
+struct Sharded {
+  explicit Sharded(std::int64_t ranks, bool tied = true, bool cpu_offload = false, bool reshard = true) {
+    ModelOptions options;
+    options.dtype = DType::fp32;
+    model = make_model(tape, tiny(tied), "actor", options).value();
+    ShardingOptions sharding;
+    sharding.ranks = ranks;
+    sharding.cpu_offload = cpu_offload;
+    sharding.reshard_after_forward = reshard;
+    fsdp = std::make_unique<Fsdp2>(*model, engine, sharding);
+  }
+  void micro_batch() {
+    ModelInput input;
+    input.ids = tape.empty({1, 64}, DType::int64, 0);
+    Tensor loss = mean(model->forward(input));
+    input.ids.reset();
+    backward(engine, loss);
+  }
+  Bytes shard_bytes() {
+    Bytes sum = 0;
+    for (const Tensor& shard : fsdp->shards()) sum += round_up(shard.bytes(), 512);
+    return sum;
+  }
+
+  CountingMemory memory;
+  Tape tape{memory};
+  Engine engine{tape};
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Fsdp2> fsdp;
+};
+
+TEST(Fsdp2, ShardsCoverTheModelOncePlusPadding) {
+  for (const bool tied : {true, false})
+    for (const std::int64_t ranks : {1, 2, 3, 8}) {
+      Sharded run(ranks, tied);
+      std::int64_t elements = 0;
+      for (const Tensor& shard : run.fsdp->shards()) elements += shard.elements();
+      const Architecture whole = tiny(tied);
+      EXPECT_GE(elements * ranks, whole.parameters());
+      EXPECT_LT(elements * ranks, whole.parameters() + ranks * 512 * 64);
+      if (ranks == 1) {
+        EXPECT_EQ(elements, whole.parameters());
+      }
+    }
+}
+
+TEST(Fsdp2, LeavesShardsAndTheirGradientsBehind) {
+  for (const bool tied : {true, false}) {
+    Sharded run(2, tied);
+    const Bytes shards = run.memory.components()[Component::weights];
+    run.micro_batch();
+    EXPECT_EQ(run.memory.components()[Component::gathered_parameters], 0);
+    EXPECT_EQ(run.memory.components()[Component::communication], 0);
+    EXPECT_EQ(run.memory.components()[Component::activations], 0);
+    EXPECT_EQ(run.memory.components()[Component::weights], shards);
+    // One storage a group, so less rounding than shard by shard.
+    EXPECT_NEAR(static_cast<double>(run.memory.components()[Component::gradients]),
+                static_cast<double>(run.shard_bytes()), 512.0 * 12 * 5);
+    const Bytes after_first = run.memory.live();
+    run.micro_batch();
+    EXPECT_EQ(run.memory.live(), after_first);
+  }
+}
+
+TEST(Fsdp2, DeferredGradientsStayWholeUntilTheLastMicroBatch) {
+  Sharded run(4);
+  const Bytes whole = 4 * tiny(true).parameters();
+  run.fsdp->set_gradient_sync(false);
+  run.micro_batch();
+  EXPECT_GE(run.memory.components()[Component::gradients], whole);
+  const Bytes deferred = run.memory.components()[Component::gradients];
+  run.micro_batch();
+  EXPECT_EQ(run.memory.components()[Component::gradients], deferred);
+  run.fsdp->set_gradient_sync(true);
+  run.micro_batch();
+  EXPECT_LT(run.memory.components()[Component::gradients], whole / 3);
+}
+
+TEST(Fsdp2, OffloadLeavesNothingOnTheDevice) {
+  Sharded run(2, true, true);
+  EXPECT_LE(run.memory.components()[Component::weights], 1024);  // the rotary frequencies
+  EXPECT_GT(run.memory.host_live(), 2 * tiny(true).parameters());
+  run.micro_batch();
+  EXPECT_EQ(run.memory.components()[Component::gradients], 0);
+}
+
+TEST(Fsdp2, WithoutReshardingTheFullParametersStayAfterAForward) {
+  Sharded run(2, true, false, false);
+  {
+    const GradMode no_grad(run.tape, false);
+    ModelInput input;
+    input.ids = run.tape.empty({1, 64}, DType::int64, 0);
+    const Tensor logits = run.model->forward(input);
+  }
+  EXPECT_GE(run.memory.components()[Component::gathered_parameters], 2 * tiny(true).parameters());
+  run.micro_batch();
+  EXPECT_EQ(run.memory.components()[Component::gathered_parameters], 0);
+}
+
+}  // namespace
+}  // namespace headroom::tape
