@@ -49,6 +49,10 @@ Result<JobInput> read_files(std::span<const std::string> paths) {
 Result<ReadJob> read_job(std::span<const std::string> paths, const JobOptions& options) {
   if (paths.empty()) return fail("expected a configuration file, found none");
   HEADROOM_ASSIGN(const JobInput input, read_files(paths));
+  return read_job(input, options);
+}
+
+Result<ReadJob> read_job(const JobInput& input, const JobOptions& options) {
   if (!options.framework.empty()) {
     const Framework* framework = find_framework(options.framework);
     if (framework == nullptr)
@@ -61,7 +65,7 @@ Result<ReadJob> read_job(std::span<const std::string> paths, const JobOptions& o
       Error{.message = fmt::format("no known framework's keys are in it; expected a configuration of {} "
                                    "(--framework says which)",
                                    known_names()),
-            .file = paths.back(),
+            .file = input.files.empty() ? "" : input.files.back().path,
             .key = {}});
 }
 

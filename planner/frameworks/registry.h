@@ -41,4 +41,7 @@ const Framework* find_framework(std::string_view name);
 /// can't be read, a framework that can't be told (the message lists those known), or the framework's own.
 Result<ReadJob> read_job(std::span<const std::string> paths, const JobOptions& options);
 
+/// The same of files that are already read.
+Result<ReadJob> read_job(const JobInput& input, const JobOptions& options);
+
 }  // namespace headroom

@@ -1,0 +1,131 @@
+#include "planner/cli/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ostream>
+
+#include "planner/cli/executors.h"
+#include "planner/cli/prediction.h"
+#include "planner/search/changes.h"
+#include "planner/writers/columns.h"
+#include "planner/writers/reasons.h"
+#include "planner/writers/table.h"
+
+namespace headroom::cli {
+namespace {
+
+using writers::Columns;
+using writers::gib;
+
+constexpr std::size_t kChangesShown = 8;
+constexpr double kWorthNaming = 0.03;  // of the peak
+
+std::string why(const Report& report) {
+  const PeakPlace place = highest(report);
+  if (place.phase == nullptr) return "";
+  std::vector<Component> order;
+  for (std::size_t i = 0; i < kComponents; ++i) order.push_back(static_cast<Component>(i));
+  const Breakdown& bytes = place.phase->at_peak_device;
+  std::stable_sort(order.begin(), order.end(), [&](Component a, Component b) { return bytes[a] > bytes[b]; });
+  Columns columns({Columns::Align::left, Columns::Align::right, Columns::Align::left});
+  for (const Component component : order)
+    if (static_cast<double>(bytes[component]) >= kWorthNaming * static_cast<double>(place.phase->peak_device))
+      columns.add(
+          {std::string(name(component)), gib(bytes[component]), std::string(writers::reason(component))});
+  return fmt::format("\nWhy {} peaks, GiB\n", place.phase->phase) + columns.text("  ");
+}
+
+std::string settings_text(const search::Change& change) {
+  std::string text;
+  for (const Setting& setting : change.settings)
+    text += (text.empty() ? "" : " ") + setting.key + "=" + setting.value;
+  return text.empty() ? change.choice.knob + "=" + change.choice.value : text;
+}
+
+std::string change_rows(std::span<const search::Change> changes, double seconds_now, bool fitting) {
+  Columns columns({Columns::Align::right, Columns::Align::right, Columns::Align::left, Columns::Align::left});
+  columns.add({"spare", "step time", "limited by", "change"});
+  std::size_t shown = 0;
+  for (const search::Change& change : changes) {
+    if (change.outcome.fits != fitting || shown == kChangesShown) continue;
+    ++shown;
+    const std::string time =
+        seconds_now > 0 ? fmt::format("{:+.1f} %", 100 * (change.outcome.seconds / seconds_now - 1)) : "";
+    columns.add({gib(change.outcome.spare), time, change.outcome.limiting_phase, settings_text(change)});
+  }
+  return shown == 0 ? "" : columns.text("  ");
+}
+
+std::string changes_text(const std::vector<search::Change>& changes, const search::Outcome& now) {
+  if (const std::string fitting = change_rows(changes, now.seconds, true); !fitting.empty())
+    return (now.fits ? "\nSingle changes that still fit, fastest first, GiB\n"
+                     : "\nSingle changes that make it fit, cheapest first, GiB\n") +
+           fitting;
+  if (changes.empty()) return "";
+  return "\nNo single change makes it fit; these come closest (`headroom plan` combines them), GiB\n" +
+         change_rows(changes, now.seconds, false);
+}
+
+const char* text(KeyUse::State state) {
+  switch (state) {
+    case KeyUse::State::used:
+      return "used";
+    case KeyUse::State::defaulted:
+      return "default";
+    case KeyUse::State::ignored:
+      return "no effect";
+    case KeyUse::State::not_modelled:
+      return "not modelled";
+    case KeyUse::State::unknown:
+      return "unknown";
+  }
+  return "";
+}
+
+std::string keys(const ReadJob& read) {
+  Columns columns({Columns::Align::left, Columns::Align::left, Columns::Align::left, Columns::Align::left});
+  for (const KeyUse& use : read.keys)
+    columns.add({text(use.state), use.key, use.value,
+                 use.file.empty() ? ""
+                 : use.line > 0   ? fmt::format("{}:{}", use.file, use.line)
+                                  : use.file});
+  return columns.text();
+}
+
+}  // namespace
+
+Command explain_command() {
+  return {"explain",
+          "says what peaks and why, and the cheapest changes that help",
+          {{"CONFIG", "", "configuration of a framework, or a job file; '-' is standard input", true},
+           {"--keys", "", "list what became of each key, and nothing else"}},
+          kJobFlags | kHardwareFlags | kBudgetFlags | kJsonFlag | kReportFlags,
+          [](const Arguments& arguments, Streams& streams) { return explain(arguments, streams); }};
+}
+
+int explain(const Arguments& arguments, Streams& streams) {
+  return explain(arguments, streams, simulating_executor());
+}
+
+int explain(const Arguments& arguments, Streams& streams, const Executor& executor) {
+  const Common& common = arguments.common;
+  HEADROOM_CLI_ASSIGN(const Run run, load_run(arguments.text("CONFIG"), common, streams), streams);
+  if (arguments.has("--keys")) {
+    streams.out << keys(run.read);
+    return kDone;
+  }
+  HEADROOM_CLI_ASSIGN(const Report report, predict(run, executor), streams);
+  HEADROOM_CLI_TRY(write_reports(std::span(&report, 1), common, streams), streams);
+  if (common.quiet || takes_standard_output(common)) return report.fits ? kDone : kOver;
+  streams.out << writers::table(report, {streams.colour}) << why(report);
+  if (run.framework != nullptr && run.framework->knobs != nullptr) {
+    const std::vector<Knob> knobs = run.framework->knobs(run.read);
+    HEADROOM_CLI_ASSIGN(const search::Space space, search::make_space(knobs, {}, {}), streams);
+    const search::Setup setup = run.setup();
+    streams.out << changes_text(search::single_changes(setup, space, executor), search::outcome_of(report));
+  }
+  return report.fits ? kDone : kOver;
+}
+
+}  // namespace headroom::cli

@@ -1,0 +1,155 @@
+#include "planner/cli/plan.h"
+
+#include <fmt/format.h>
+
+#include <ostream>
+#include <set>
+
+#include "planner/cli/executors.h"
+#include "planner/cli/output.h"
+#include "planner/cli/prediction.h"
+#include "planner/cli/run.h"
+#include "planner/search/plan.h"
+#include "planner/writers/plan.h"
+#include "planner/writers/table.h"
+
+namespace headroom::cli {
+namespace {
+
+constexpr std::int64_t kMostChoices = 100;
+
+struct Searched {
+  Run run;
+  search::Plan plan;
+  Report input;  ///< the run as given
+};
+
+Result<search::PlanOptions> plan_options(const Arguments& arguments) {
+  search::PlanOptions options;
+  const std::string objective = arguments.text("--objective", "time");
+  if (objective == "memory") options.search.objective = search::Objective::memory;
+  if (objective != "memory" && objective != "time")
+    return fail(Error{.message = fmt::format("expected time or memory, found '{}'", objective),
+                      .file = {},
+                      .key = "--objective"});
+  HEADROOM_ASSIGN(const std::optional<std::int64_t> top, arguments.integer("--top", 1, kMostChoices));
+  options.top = static_cast<std::size_t>(top.value_or(5));
+  return options;
+}
+
+Result<Searched> search_run(const Arguments& arguments, const Common& common, Streams& streams,
+                            const Executor& fast, const Executor& exact) {
+  Searched out;
+  HEADROOM_ASSIGN(out.run, load_run(arguments.text("CONFIG"), common, streams));
+  if (out.run.framework == nullptr || out.run.framework->knobs == nullptr)
+    return fail(Error{.message = "this kind of configuration has nothing that can be varied",
+                      .file = arguments.text("CONFIG"),
+                      .key = {}});
+  HEADROOM_ASSIGN(const search::PlanOptions options, plan_options(arguments));
+  const std::vector<Knob> knobs = out.run.framework->knobs(out.run.read);
+  HEADROOM_ASSIGN(const search::Space space,
+                  search::make_space(knobs, arguments.all("--vary"), arguments.all("--fix")));
+  HEADROOM_ASSIGN(out.input, predict(out.run, exact));
+  HEADROOM_ASSIGN(out.plan, search::make_plan(out.run.setup(), space, fast, exact, options));
+  return out;
+}
+
+/// GPU counts to try, fewest first: parts of one node, then whole nodes.
+std::vector<std::pair<std::int64_t, std::int64_t>> smaller_clusters(const Job& job) {
+  const Pool& pool = job.pools.front();
+  std::vector<std::pair<std::int64_t, std::int64_t>> out;
+  for (std::int64_t gpus = 1; gpus < pool.gpus_per_node; ++gpus)
+    if (pool.gpus_per_node % gpus == 0) out.emplace_back(1, gpus);
+  for (std::int64_t nodes = 1; nodes <= pool.nodes; ++nodes) out.emplace_back(nodes, pool.gpus_per_node);
+  return out;
+}
+
+/// The plan on the fewest GPUs on which anything fits. Sizes that the framework refuses are passed over.
+Result<Searched> search_fewest(const Arguments& arguments, Streams& streams, const Executor& fast,
+                               const Executor& exact) {
+  HEADROOM_ASSIGN(const Run whole, load_run(arguments.text("CONFIG"), arguments.common, streams));
+  Result<Searched> last = fail("no size of the cluster was tried");
+  for (const auto& [nodes, gpus] : smaller_clusters(whole.read.job)) {
+    Common common = arguments.common;
+    common.nodes = nodes;
+    common.gpus_per_node = gpus;
+    last = search_run(arguments, common, streams, fast, exact);
+    if (last && !last->plan.choices.empty()) break;
+  }
+  return last;
+}
+
+WriteHeader header(const search::PlanChoice& winner, const Run& run) {
+  const search::Outcome& outcome = winner.outcome;
+  WriteHeader header;
+  header.lines.push_back(fmt::format("Written by headroom {} for {}, {} a GPU.", kVersion, run.hardware.name,
+                                     format_gib(run.limits.budget)));
+  header.lines.push_back(fmt::format(
+      "Predicted peak {} in {}, {} to spare beyond the margin; {:.1f} s a step.",
+      format_gib(outcome.peak_device), outcome.limiting_phase, format_gib(outcome.spare), outcome.seconds));
+  const std::string changes = writers::settings_text(winner.settings, winner.choices);
+  header.lines.push_back("Changed: " + (changes.empty() ? "nothing" : changes));
+  return header;
+}
+
+Status write_winner(const std::string& path, const Searched& searched, Streams& streams) {
+  const search::PlanChoice& winner = searched.plan.choices.front();
+  HEADROOM_ASSIGN(const std::string text, searched.run.framework->write(searched.run.read, winner.settings,
+                                                                        header(winner, searched.run)));
+  return write_output(path, text, streams);
+}
+
+}  // namespace
+
+Command plan_command() {
+  return {"plan",
+          "searches for the fastest configuration that fits and writes it back",
+          {{"CONFIG", "", "configuration of a framework, or a job file; '-' is standard input", true},
+           {"--yaml", "FILE", "write the best choice in the framework's own schema"},
+           {"--vary", "KNOB[=V,V]", "vary only these knobs (default: all that keep the training's numbers)",
+            false, true},
+           {"--fix", "KNOB[=V]", "keep a knob, or set it", false, true},
+           {"--objective", "time|memory", "the fastest step, or the most memory to spare (default: time)"},
+           {"--top", "N", "choices to show (default: 5)"},
+           {"--min-gpus", "", "find the fewest GPUs on which it fits"}},
+          kJobFlags | kHardwareFlags | kBudgetFlags | kJsonFlag | kReportFlags,
+          [](const Arguments& arguments, Streams& streams) { return plan(arguments, streams); }};
+}
+
+int plan(const Arguments& arguments, Streams& streams) {
+  return plan(arguments, streams, closed_form_executor(), simulating_executor());
+}
+
+int plan(const Arguments& arguments, Streams& streams, const Executor& fast, const Executor& exact) {
+  const Common& common = arguments.common;
+  const std::optional<std::string> yaml = arguments.find("--yaml");
+  if (yaml == "-" && takes_standard_output(common))
+    return report_error(
+        Error{.message = "expected one output on standard output, found two; give one a file name",
+              .file = {},
+              .key = "--yaml"},
+        streams);
+  Result<Searched> searched = arguments.has("--min-gpus")
+                                  ? search_fewest(arguments, streams, fast, exact)
+                                  : search_run(arguments, common, streams, fast, exact);
+  if (!searched) return report_error(searched.error(), streams);
+  const search::Plan& found = searched->plan;
+  if (yaml && !found.choices.empty()) HEADROOM_CLI_TRY(write_winner(*yaml, *searched, streams), streams);
+  Common others = common;
+  others.json.reset();
+  if (common.json)
+    HEADROOM_CLI_TRY(write_output(*common.json, writers::plan_json(found, searched->input), streams),
+                     streams);
+  const Report& shown = found.choices.empty() ? searched->input : *found.choices[0].report;
+  HEADROOM_CLI_TRY(write_reports(std::span(&shown, 1), others, streams), streams);
+  if (!common.quiet && !takes_standard_output(common) && yaml != "-") {
+    if (arguments.has("--min-gpus")) {
+      const Pool& pool = searched->run.read.job.pools.front();
+      streams.out << fmt::format("Fewest GPUs: {} ({} × {})\n", pool.gpus(), pool.nodes, pool.gpus_per_node);
+    }
+    streams.out << writers::plan_table(found, searched->run.limits.budget);
+  }
+  return found.choices.empty() ? kOver : kDone;
+}
+
+}  // namespace headroom::cli

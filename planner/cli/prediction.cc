@@ -1,0 +1,149 @@
+#include "planner/cli/prediction.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "planner/cli/output.h"
+#include "planner/writers/writer.h"
+#include "simulator/hardware/library.h"
+
+namespace headroom::cli {
+namespace {
+
+constexpr const char* kStandardInput = "standard input";
+
+JobOptions job_options(const Common& common) {
+  JobOptions options;
+  options.framework = common.framework.value_or("");
+  options.model = common.model.value_or("");
+  options.overrides = common.overrides;
+  options.include_paths = common.include_paths;
+  options.gpu = common.gpu.value_or("");
+  options.nodes = common.nodes;
+  options.gpus_per_node = common.gpus_per_node;
+  options.steps = common.steps;
+  return options;
+}
+
+Result<ReadJob> read(const std::string& path, const JobOptions& options, Streams& streams) {
+  if (path != "-") return read_job(std::array{path}, options);
+  JobInput input;
+  JobInput::File& file = input.files.emplace_back();
+  file.path = kStandardInput;
+  HEADROOM_ASSIGN(file.text, read_standard_input(streams));
+  HEADROOM_ASSIGN(file.document, parse_document(file.text, kStandardInput));
+  return read_job(input, options);
+}
+
+Result<Hardware> hardware_of(const ReadJob& read, const std::string& path) {
+  if (!read.job.gpu.empty()) return load_hardware(read.job.gpu);
+  return fail(
+      Error{.message = "expected the kind of GPU, found none; give --gpu NAME (`headroom gpus` lists them)",
+            .file = path,
+            .key = {}});
+}
+
+Warning as_warning(const Notice& notice) {
+  Warning warning;
+  warning.code = "configuration";
+  warning.message = notice.message;
+  warning.file = notice.file;
+  warning.line = notice.line;
+  warning.key = notice.key;
+  return warning;
+}
+
+void add_versions(const Versions& versions, Report& report) {
+  for (const auto& [library, version] :
+       {std::pair{"torch", versions.torch}, std::pair{"transformers", versions.transformers},
+        std::pair{"vllm", versions.vllm}, std::pair{"sglang", versions.sglang},
+        std::pair{"deepspeed", versions.deepspeed}, std::pair{"megatron", versions.megatron},
+        std::pair{"cuda", versions.cuda}, std::pair{"nccl", versions.nccl}})
+    if (!version.empty()) report.versions.emplace_back(library, version);
+}
+
+std::string joined(std::span<const Report> reports, const writers::Writer& writer) {
+  if (reports.size() == 1) return writer.write(reports[0]);
+  const bool json = std::string_view(writer.flag) == "--json";
+  std::string text = json ? "[\n" : "";
+  for (std::size_t i = 0; i < reports.size(); ++i)
+    text += (json && i > 0 ? ",\n" : "") + writer.write(reports[i]);
+  return json ? text + "]\n" : text;
+}
+
+}  // namespace
+
+Limits limits_of(const Common& common, const Hardware& hardware) {
+  Limits limits;
+  limits.card = limits.budget = hardware.total_memory;
+  for (const Limit& limit : common.budgets) {
+    if (limit.pool.empty()) {
+      limits.budget = limit.of(limits.card);
+    } else {
+      limits.pools.emplace_back(limit.pool, limit.of(limits.card));
+    }
+  }
+  limits.host_budget = common.host_budget.value_or(hardware.host_memory);
+  if (common.margin) limits.margin = common.margin->of(limits.card);
+  return limits;
+}
+
+Result<Run> load_run(const std::string& path, const Common& common, Streams& streams) {
+  Run run;
+  HEADROOM_ASSIGN(run.read, read(path, job_options(common), streams));
+  run.framework = find_framework(run.read.job.framework);
+  HEADROOM_TRY(validate_job(run.read.job));
+  HEADROOM_ASSIGN(run.hardware, hardware_of(run.read, path));
+  run.limits = limits_of(common, run.hardware);
+  for (const auto& [pool, budget] : run.limits.pools) {
+    const auto& pools = run.read.job.pools;
+    if (std::none_of(pools.begin(), pools.end(), [&](const Pool& one) { return one.name == pool; }))
+      return fail(
+          Error{.message = fmt::format("no pool is named '{}'", pool), .file = {}, .key = "--budget"});
+  }
+  return run;
+}
+
+Result<Report> predict(const Run& run, const Executor& executor) {
+  HEADROOM_ASSIGN(Report report, executor(run.read.job, run.hardware));
+  if (report.title.empty()) report.title = run.read.job.name;
+  report.framework = run.read.job.framework;
+  if (!run.read.job.versions.framework.empty())
+    report.versions.emplace_back(run.read.job.framework, run.read.job.versions.framework);
+  add_versions(run.read.job.versions, report);
+  report.assumptions.insert(report.assumptions.begin(), run.read.job.assumptions.begin(),
+                            run.read.job.assumptions.end());
+  for (const Notice& notice : run.read.warnings) report.warnings.push_back(as_warning(notice));
+  judge(report, run.limits);
+  return report;
+}
+
+bool takes_standard_output(const Common& common) {
+  return common.json == "-" || common.html == "-" || common.csv == "-" || common.markdown == "-";
+}
+
+Status write_reports(std::span<const Report> reports, const Common& common, Streams& streams) {
+  const std::array<std::pair<std::string_view, const std::optional<std::string>*>, 4> places = {
+      {{"--json", &common.json},
+       {"--html", &common.html},
+       {"--csv", &common.csv},
+       {"--markdown", &common.markdown}}};
+  if (reports.empty()) return {};
+  for (const auto& [flag, place] : places) {
+    if (!*place) continue;
+    for (const writers::Writer& writer : writers::writers())
+      if (flag == writer.flag) HEADROOM_TRY(write_output(**place, joined(reports, writer), streams));
+  }
+  return {};
+}
+
+int gravest(int a, int b) {
+  static constexpr std::array<int, 5> kOrder = {kIncomplete, kBadInput, kDisagrees, kOver, kDone};
+  for (const int code : kOrder)
+    if (a == code || b == code) return code;
+  return a;
+}
+
+}  // namespace headroom::cli

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "planner/cli/arguments.h"
+#include "planner/cli/streams.h"
+#include "planner/frameworks/registry.h"
+#include "planner/search/evaluator.h"
+#include "simulator/hardware/hardware.h"
+#include "simulator/report/executor.h"
+
+namespace headroom::cli {
+
+/// A configuration understood, with where it runs and what it may use.
+struct Run {
+  ReadJob read;
+  const Framework* framework = nullptr;
+  Hardware hardware;
+  Limits limits;
+
+  search::Setup setup() const { return {framework, &read, hardware, limits}; }
+};
+
+/// Reads one CONFIG (`-`: standard input) with the shared flags. The GPU is `--gpu`, else what the
+/// configuration names; neither is an error that says what to give.
+Result<Run> load_run(const std::string& path, const Common& common, Streams& streams);
+
+/// The judged report, with the reader's warnings, assumptions and library versions.
+Result<Report> predict(const Run& run, const Executor& executor);
+
+/// Budgets, host budget and margin out of the flags and the card.
+Limits limits_of(const Common& common, const Hardware& hardware);
+
+/// Writes the outputs that the flags ask for. Reports of several configurations become a JSON array, and
+/// follow each other in the other forms.
+Status write_reports(std::span<const Report> reports, const Common& common, Streams& streams);
+
+/// Whether one of the outputs takes standard output, so that nothing else may be written there.
+bool takes_standard_output(const Common& common);
+
+/// Exit code of several parts: the gravest (could not complete, bad input, does not fit, done).
+int gravest(int a, int b);
+
+}  // namespace headroom::cli

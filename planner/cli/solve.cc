@@ -1,0 +1,72 @@
+#include "planner/cli/solve.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ostream>
+
+#include "models/base/nearest.h"
+#include "planner/cli/executors.h"
+#include "planner/cli/prediction.h"
+#include "planner/search/solve.h"
+#include "planner/writers/table.h"
+
+namespace headroom::cli {
+namespace {
+
+Result<Knob> find_knob(const Run& run, const std::string& name) {
+  std::vector<Knob> knobs;
+  if (run.framework != nullptr && run.framework->knobs != nullptr) knobs = run.framework->knobs(run.read);
+  std::string known;
+  std::vector<std::string_view> names;
+  for (const Knob& knob : knobs) {
+    if (knob.name == name) return knob;
+    names.push_back(knob.name);
+    known += (known.empty() ? "" : ", ") + knob.name;
+  }
+  const std::string near = nearest(name, names);
+  return fail(
+      Error{.message = fmt::format("unknown knob{}; this run has: {}",
+                                   near.empty() ? "" : fmt::format(", did you mean '{}'?", near), known),
+            .file = {},
+            .key = name});
+}
+
+}  // namespace
+
+Command solve_command() {
+  return {"solve",
+          "finds the largest value of one knob that fits",
+          {{"KNOB", "", "name as `headroom plan` shows it", true},
+           {"CONFIG", "", "configuration of a framework, or a job file; '-' is standard input", true},
+           {"--smallest", "", "the smallest value that fits instead"}},
+          kJobFlags | kHardwareFlags | kBudgetFlags | kJsonFlag | kReportFlags,
+          [](const Arguments& arguments, Streams& streams) { return solve(arguments, streams); }};
+}
+
+int solve(const Arguments& arguments, Streams& streams) {
+  return solve(arguments, streams, simulating_executor());
+}
+
+int solve(const Arguments& arguments, Streams& streams, const Executor& executor) {
+  const Common& common = arguments.common;
+  HEADROOM_CLI_ASSIGN(const Run run, load_run(arguments.text("CONFIG"), common, streams), streams);
+  HEADROOM_CLI_ASSIGN(const Knob knob, find_knob(run, arguments.text("KNOB")), streams);
+  const search::Setup setup = run.setup();
+  const Result<search::Solution> solution = search::solve(setup, knob, arguments.has("--smallest"), executor);
+  if (!solution) {
+    streams.err << "headroom: " << solution.error().text() << "\n";
+    return kOver;
+  }
+  const std::vector<Choice> choices = {{knob.name, solution->value}};
+  HEADROOM_CLI_ASSIGN(const Report report, search::evaluate(setup, choices, executor), streams);
+  HEADROOM_CLI_TRY(write_reports(std::span(&report, 1), common, streams), streams);
+  if (!common.quiet && !takes_standard_output(common)) {
+    streams.out << fmt::format("{} = {}{}\n", knob.name, solution->value,
+                               solution->next ? fmt::format(" ({} does not fit)", *solution->next) : "")
+                << writers::verdict(report) << "\n";
+  }
+  return kDone;
+}
+
+}  // namespace headroom::cli

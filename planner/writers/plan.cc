@@ -1,0 +1,99 @@
+#include "planner/writers/plan.h"
+
+#include <fmt/format.h>
+
+#include "planner/writers/columns.h"
+#include "planner/writers/report_json.h"
+#include "planner/writers/table.h"
+
+namespace headroom::writers {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using search::Plan;
+using search::PlanChoice;
+
+constexpr double kCountable = 1e9;
+
+std::string count(double number) {
+  return number < kCountable ? fmt::format("{:.0f}", number) : fmt::format("{:.1e}", number);
+}
+
+std::vector<std::string> row(const std::string& rank, const search::Outcome& outcome, double now,
+                             const std::string& note, const std::string& changes) {
+  const std::string against =
+      now > 0 && rank != "now" ? fmt::format("{:+.1f} %", 100 * (outcome.seconds / now - 1)) : "";
+  return {rank,
+          fmt::format("{:.1f}", outcome.seconds),
+          against,
+          gib(outcome.peak_device),
+          gib(outcome.spare),
+          gib(outcome.peak_host),
+          outcome.limiting_phase,
+          note,
+          changes};
+}
+
+Json choice_json(const PlanChoice& choice, std::size_t rank) {
+  Json changes = Json::object();
+  for (const Setting& setting : choice.settings) changes[setting.key] = setting.value;
+  return {{"rank", rank},
+          {"changes", std::move(changes)},
+          {"seconds_per_step", choice.outcome.seconds},
+          {"peak_device", choice.outcome.peak_device},
+          {"peak_host", choice.outcome.peak_host},
+          {"limiting_phase", choice.outcome.limiting_phase},
+          {"spare_bytes", choice.outcome.spare},
+          {"confirmed", choice.confirmed},
+          {"pareto", choice.pareto}};
+}
+
+}  // namespace
+
+std::string settings_text(const std::vector<Setting>& settings, const std::vector<Choice>& choices) {
+  std::string text;
+  for (const Setting& setting : settings)
+    text += (text.empty() ? "" : " ") + setting.key + "=" + setting.value;
+  if (settings.empty())
+    for (const Choice& choice : choices) text += (text.empty() ? "" : " ") + choice.knob + "=" + choice.value;
+  return text;
+}
+
+std::string plan_table(const Plan& plan, Bytes budget) {
+  std::string out =
+      fmt::format("{} of {} configurations run in {:.2f} s ({} refused): {} fit {}", plan.evaluated,
+                  count(plan.space), plan.seconds, plan.pruned, plan.feasible, format_gib(budget));
+  out += plan.confirmed > 0 ? fmt::format("; {} leaders confirmed in the simulator\n\n", plan.confirmed)
+                            : "\n\n";
+  const bool none = plan.choices.empty();
+  if (none) out += "None fits. These come closest, GiB:\n";
+  using Align = Columns::Align;
+  Columns columns({Align::left, Align::right, Align::right, Align::right, Align::right, Align::right,
+                   Align::left, Align::left, Align::left});
+  columns.add({"rank", "s/step", "vs now", "device", "spare", "host", "limited by", "", "changes"});
+  if (plan.now.valid)
+    columns.add(row("now", plan.now, plan.now.seconds, plan.now.fits ? "" : "does not fit", ""));
+  std::size_t rank = 0;
+  for (const PlanChoice& choice : none ? plan.nearest : plan.choices) {
+    const std::string changes = settings_text(choice.settings, choice.choices);
+    columns.add(row(std::to_string(++rank), choice.outcome, plan.now.seconds, choice.pareto ? "pareto" : "",
+                    changes.empty() ? "none" : changes));
+  }
+  return out + columns.text();
+}
+
+std::string plan_json(const Plan& plan, const Report& input) {
+  const bool found = !plan.choices.empty() && plan.choices[0].report.has_value();
+  Json out = report_json(found ? *plan.choices[0].report : input);
+  out["search"] = {{"evaluated", plan.evaluated},
+                   {"pruned", plan.pruned},
+                   {"feasible", plan.feasible},
+                   {"confirmed", plan.confirmed},
+                   {"seconds", plan.seconds}};
+  out["choices"] = Json::array();
+  for (std::size_t i = 0; i < plan.choices.size(); ++i)
+    out["choices"].push_back(choice_json(plan.choices[i], i + 1));
+  return dump(out);
+}
+
+}  // namespace headroom::writers

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/search/plan.h"
+
+namespace headroom::writers {
+
+/// The ranked choices for people: what each costs and leaves, which phase limits it, what it changes.
+std::string plan_table(const search::Plan& plan, Bytes budget);
+
+/// `headroom.report/1` of the best choice (of the run as given when none fits, if `input` is set), with
+/// `search` and `choices`.
+std::string plan_json(const search::Plan& plan, const Report& input);
+
+/// `KEY=VALUE KEY=VALUE`, or the knobs where the framework has no keys for them.
+std::string settings_text(const std::vector<Setting>& settings, const std::vector<Choice>& choices);
+
+}  // namespace headroom::writers

@@ -1,0 +1,125 @@
+#include "planner/search/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "planner/search/changes.h"
+#include "planner/search/solve.h"
+#include "planner/writers/json.h"
+#include "planner/writers/plan.h"
+#include "tests/planner/search/toy.h"
+#include "tests/support/json_schema.h"
+
+namespace headroom::search {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Toy : public ::testing::Test {
+ protected:
+  ReadJob read = test::toy_run();
+
+  Space space() const { return make_space(test::toy_framework().knobs(read), {}, {}).value(); }
+  Plan plan(Bytes budget, Bytes extra_when_exact = 0, std::size_t top = 5) {
+    PlanOptions options;
+    options.top = top;
+    const search::Setup setup = test::toy_setup(read, budget);
+    return make_plan(setup, space(), test::toy_executor(), test::toy_executor(extra_when_exact), options)
+        .value();
+  }
+};
+
+// By hand: within 14 GiB fit m = 1, 2, 4 without offloading (9, 5, 3 s) and with it (11, 7, 5 s).
+TEST_F(Toy, RanksWhatFitsByStepTime) {
+  const Plan found = plan(14 * kGiB);
+  EXPECT_EQ(found.evaluated, 9);
+  EXPECT_EQ(found.pruned, 1);
+  EXPECT_EQ(found.feasible, 6);
+  ASSERT_EQ(found.choices.size(), 5u);
+  EXPECT_TRUE(found.choices[0].choices.empty());  // the run itself is the fastest
+  EXPECT_EQ(found.choices[0].outcome.seconds, 3);
+  EXPECT_EQ(found.choices[1].outcome.seconds, 5);
+  EXPECT_TRUE(found.choices[0].pareto);
+  EXPECT_TRUE(found.now.fits);
+}
+
+TEST_F(Toy, TheExactExecutorDecides) {
+  // A GiB more than the fast one says: m = 4 without offloading no longer fits.
+  const Plan found = plan(14 * kGiB, kGiB, 2);
+  ASSERT_EQ(found.choices.size(), 2u);
+  EXPECT_EQ(found.confirmed, 3);
+  for (const PlanChoice& choice : found.choices) {
+    EXPECT_TRUE(choice.confirmed);
+    EXPECT_TRUE(choice.outcome.fits);
+    EXPECT_EQ(choice.outcome.seconds, 5);
+  }
+  EXPECT_EQ(found.choices[0].outcome.spare, 5 * kGiB);  // equal times: more room first
+  EXPECT_THAT(found.choices[0].settings, ElementsAre(Setting{"train.offload", "true"}));
+}
+
+TEST_F(Toy, SaysWhatComesClosestWhenNothingFits) {
+  const Plan found = plan(3 * kGiB);
+  EXPECT_TRUE(found.choices.empty());
+  ASSERT_FALSE(found.nearest.empty());
+  EXPECT_EQ(found.nearest[0].outcome.spare, -2 * kGiB);
+  EXPECT_THAT(writers::plan_table(found, 3 * kGiB), HasSubstr("None fits. These come closest"));
+}
+
+TEST_F(Toy, TableShowsRankCostAndChanges) {
+  Plan found = plan(13 * kGiB, 0, 2);
+  found.seconds = 0.25;
+  EXPECT_EQ(
+      writers::plan_table(found, 13 * kGiB),
+      R"(9 of 10 configurations run in 0.25 s (1 refused): 5 fit 13.00 GiB; 2 leaders confirmed in the simulator
+
+rank  s/step   vs now  device  spare  host  limited by                 changes
+now      3.0            14.00  -1.00  0.00  train_actor  does not fit
+1        5.0  +66.7 %    8.00   5.00  0.00  train_actor  pareto        train.offload=true
+2        5.0  +66.7 %   12.00   1.00  0.00  train_actor                train.micro_batch=2
+)");
+}
+
+TEST_F(Toy, JsonFollowsItsSchema) {
+  const Plan found = plan(14 * kGiB);
+  const auto value = nlohmann::json::parse(writers::plan_json(found, Report{}));
+  EXPECT_EQ(test::schema_violation(nlohmann::json::parse(writers::report_schema()), value), "");
+  EXPECT_EQ(value["choices"].size(), 5u);
+  EXPECT_EQ(value["search"]["feasible"], 6);
+}
+
+TEST_F(Toy, SingleChangesComeCheapestFirst) {
+  const search::Setup setup = test::toy_setup(read, 13 * kGiB);
+  const std::vector<Change> changes = single_changes(setup, space(), test::toy_executor());
+  ASSERT_EQ(changes.size(), 5u);
+  EXPECT_EQ(changes[0].choice, (Choice{"offload", "true"}));
+  EXPECT_EQ(changes[1].choice, (Choice{"micro_batch", "2"}));
+  EXPECT_FALSE(changes[3].outcome.fits);
+}
+
+TEST_F(Toy, SolveRefinesBetweenCandidates) {
+  const Knob micro_batch = test::toy_framework().knobs(read)[0];
+  const search::Setup setup = test::toy_setup(read, 23 * kGiB);
+  const Solution largest = solve(setup, micro_batch, false, test::toy_executor()).value();
+  EXPECT_EQ(largest.value, "13");
+  EXPECT_EQ(largest.next, "14");
+  EXPECT_EQ(solve(setup, micro_batch, true, test::toy_executor()).value().value, "1");
+  const search::Setup tight = test::toy_setup(read, kGiB);
+  EXPECT_THAT(solve(tight, micro_batch, false, test::toy_executor()).error().text(),
+              HasSubstr("micro_batch: no value of it fits; the best misses by 10.00 GiB in train_actor"));
+}
+
+TEST_F(Toy, ManyThreadsGiveTheSameOrder) {
+  const search::Setup setup = test::toy_setup(read, 14 * kGiB);
+  const Space all = space();
+  const Executor executor = test::toy_executor();
+  std::vector<Point> points;
+  for (int i = 0; i < 200; ++i)
+    points.push_back({static_cast<std::uint16_t>(i % 5), static_cast<std::uint16_t>(i % 2)});
+  const std::vector<Outcome> many = Evaluator(setup, all, executor)(points);
+  const std::vector<Outcome> one = Evaluator(setup, all, executor, 1)(points);
+  for (std::size_t i = 0; i < points.size(); ++i) EXPECT_EQ(many[i].seconds, one[i].seconds);
+}
+
+}  // namespace
+}  // namespace headroom::search
