@@ -70,9 +70,12 @@ std::vector<std::string> suggestions(std::string_view name) {
     std::pair<int, std::string> best{3, {}};
     for (const std::string& known : profile.short_names) {
       const std::string have = comparable(known);
-      const bool part = !wanted.empty() &&
-                        (have.find(wanted) != std::string::npos || wanted.find(have) != std::string::npos);
-      const int distance = part ? 0 : edit_distance(wanted, have);
+      int distance = edit_distance(wanted, have);
+      if (!wanted.empty() && have.find(wanted) != std::string::npos) {
+        distance = 0;
+      } else if (!have.empty() && wanted.find(have) != std::string::npos) {
+        distance = std::min(distance, 2);
+      }
       if (distance < best.first) best = {distance, known};
     }
     if (!best.second.empty()) found.push_back(std::move(best));

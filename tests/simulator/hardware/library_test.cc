@@ -15,10 +15,11 @@ using ::testing::HasSubstr;
 TEST(HardwareProfiles, CoverTheCardsInUse) {
   std::set<std::string> names;
   for (const Hardware& profile : hardware_profiles()) names.insert(profile.name);
-  for (const char* name : {"NVIDIA H100 80GB HBM3", "NVIDIA H100 PCIe", "NVIDIA H200",
-                           "NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-40GB", "NVIDIA H20", "NVIDIA L40S",
-                           "NVIDIA L4", "NVIDIA GeForce RTX 3090", "NVIDIA GeForce RTX 4090", "NVIDIA B200",
-                           "NVIDIA A800-SXM4-80GB", "NVIDIA H800", "Tesla V100-SXM2-32GB", "NVIDIA A10G"})
+  for (const char* name :
+       {"NVIDIA H100 80GB HBM3", "NVIDIA H100 PCIe", "NVIDIA H200", "NVIDIA A100-SXM4-80GB",
+        "NVIDIA A100-SXM4-40GB", "NVIDIA H20", "NVIDIA L40S", "NVIDIA L4", "NVIDIA GeForce RTX 3090",
+        "NVIDIA GeForce RTX 4090", "NVIDIA B200", "NVIDIA A800-SXM4-80GB", "NVIDIA H800",
+        "Tesla V100-SXM2-32GB", "NVIDIA A10G", "NVIDIA RTX A6000", "NVIDIA A40", "NVIDIA L20"})
     EXPECT_TRUE(names.contains(name)) << name;
 }
 
