@@ -17,6 +17,7 @@ struct ShardingOptions {
   bool reshard_after_forward = true;
   bool cpu_offload = false;  ///< shards, their gradients and optimizer live in pinned host memory
   bool forward_prefetch = false;
+  bool root_stays_gathered = false;  ///< FSDP1: after a forward without backward
   Stream gather_stream = 1, reduce_stream = 2;
 };
 

@@ -1,0 +1,278 @@
+#include "simulator/tape/sharding/fsdp1.h"
+
+#include <algorithm>
+
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/work.h"
+
+namespace headroom::tape {
+namespace {
+
+const std::uint16_t kFlat = operation_name("fsdp::flat_parameter"), kShard = operation_name("fsdp::shard"),
+                    kLowPrecision = operation_name("fsdp::low_precision_shard"),
+                    kToDevice = operation_name("fsdp::copy_to_device"),
+                    kGather = operation_name("fsdp::all_gather_output"),
+                    kSplit = operation_name("SplitWithSizesBackward0"),
+                    kPad = operation_name("fsdp::padded_gradient"),
+                    kReduce = operation_name("fsdp::reduce_scatter_output"),
+                    kReshardOnly = operation_name("fsdp::post_backward_reshard_only");
+
+constexpr int kRoot = -1;
+
+/// Gradients of all views of a flat parameter become one flat gradient.
+void split_backward(Node& node, std::span<Tensor> incoming, std::span<Tensor> outgoing) {
+  Tape& tape = *node.tape;
+  outgoing[0] = tape.empty(
+      node.shape, tape.accumulator(Tensor::share(node.edges[0].node->leaf))->outputs[0].dtype, kSplit);
+  if (tape.wants_operations()) {
+    Work work(tape, OperationKind::copy, kSplit);
+    for (const Tensor& gradient : incoming) work.in(gradient);
+    work.out(outgoing[0]).run();
+  }
+}
+
+}  // namespace
+
+/// Units without trainable parameters are resharded when the gradients of their input are complete.
+class Fsdp1::ReshardOnly : public Function {
+ public:
+  ReshardOnly(Fsdp1& runtime, int number) : runtime_(runtime), number_(number) {}
+  void backward(Node&, std::span<Tensor> incoming, std::span<Tensor> outgoing) override {
+    runtime_.reshard(runtime_.unit(number_));
+    outgoing[0] = incoming[0];
+  }
+
+ private:
+  Fsdp1& runtime_;
+  int number_;
+};
+
+Fsdp1::Fsdp1(Model& model, Engine& engine, const ShardingOptions& options)
+    : tape_(model.tape()), engine_(engine), options_(options) {
+  build_units(model);
+  for (Unit& u : units_) shard_unit(u);
+  for (Unit& u : units_)
+    for (std::size_t f = 0; f < u.flats.size(); ++f) {
+      Flat& flat = u.flats[f];
+      if (!flat.trainable) continue;
+      const int number = u.number;
+      tape_.leaf_hooks(flat.full).accumulated.push_back(
+          [this, number, f](const Tensor&) { reduce(unit(number), unit(number).flats[f]); });
+    }
+  model.hooks = this;
+}
+
+void Fsdp1::build_units(Model& model) {
+  units_.resize(static_cast<std::size_t>(model.decoder().layers) + 1);
+  for (std::size_t i = 0; i + 1 < units_.size(); ++i) units_[i].number = static_cast<int>(i);
+  units_.back().number = kRoot;
+  for (const ParameterSlot& slot : model.parameters()) {
+    Unit& target = slot.layer >= 0 ? units_[static_cast<std::size_t>(slot.layer)] : units_.back();
+    const bool trainable = slot.tensor->requires_grad();
+    auto flat = std::find_if(target.flats.begin(), target.flats.end(),
+                             [&](const Flat& f) { return f.trainable == trainable; });
+    if (flat == target.flats.end()) {
+      flat = target.flats.insert(target.flats.end(), Flat{});
+      flat->trainable = trainable;
+    }
+    flat->views.push_back({.slot = slot.tensor, .shape = slot.tensor->shape(), .offset = flat->elements});
+    flat->elements += slot.tensor->elements();
+  }
+}
+
+void Fsdp1::shard_unit(Unit& u) {
+  for (Flat& flat : u.flats) {
+    const DType stored = flat.views.front().slot->dtype();
+    const ModuleScope module(tape_, (*flat.views.front().slot)->storage->label.module);
+    const ComponentScope component(tape_, Component::weights);
+    flat.padded = round_up(flat.elements, options_.ranks);
+    // The parameters are joined in one tensor, of which this rank keeps its part.
+    Tensor joined = tape_.empty({flat.elements}, stored, kFlat);
+    for (View& view : flat.views) view.slot->reset();
+    flat.shard = tape_.empty({flat.padded / options_.ranks}, stored, kShard);
+    if (options_.cpu_offload) flat.shard = tape_.empty_host(flat.shard.shape(), stored, HostKind::pinned);
+    flat.shard->requires_grad = flat.trainable;
+    joined.reset();
+    const ComponentScope gathered(tape_, Component::gathered_parameters);
+    const Tensor nothing = tape_.empty({0}, options_.compute, kGather);
+    flat.full = tape_.alias(nothing, Shape{flat.elements}, 0, false);
+    flat.full->requires_grad = flat.trainable;
+  }
+}
+
+Fsdp1::Unit& Fsdp1::unit(int number) {
+  return number == kRoot ? units_.back() : units_[static_cast<std::size_t>(number)];
+}
+
+// --- Gathering
+
+void Fsdp1::unshard(Unit& u) {
+  if (u.unsharded) return;
+  u.unsharded = true;
+  const std::uint16_t operation = tape_.operation();
+  tape_.set_operation(0);
+  for (Flat& flat : u.flats) {
+    const ComponentScope component(tape_, Component::communication);
+    Tensor part;
+    if (options_.cpu_offload || flat.shard.dtype() != options_.compute) {
+      const StreamScope stream(tape_, static_cast<Stream>(options_.gather_stream + 1));
+      part = tape_.empty(flat.shard.shape(), options_.compute, kLowPrecision);
+      if (options_.cpu_offload && flat.shard.dtype() != options_.compute)
+        const Tensor on_device = tape_.empty(flat.shard.shape(), flat.shard.dtype(), kToDevice);
+    }
+    const StreamScope stream(tape_, options_.gather_stream);
+    tape_.regrow_storage(flat.full, bytes_of(options_.compute, flat.padded));
+    if (tape_.wants_operations())
+      Work(tape_, OperationKind::all_gather, kGather).out(flat.full).sizes({options_.ranks}).run();
+  }
+  tape_.set_operation(operation);
+}
+
+void Fsdp1::make_views(Unit& u) {
+  for (Flat& flat : u.flats) {
+    Node* node = nullptr;
+    if (tape_.grad_enabled() && flat.trainable) {
+      node = tape_.node(kSplit, split_backward, {&flat.full});
+      node->shape = flat.full.shape();
+    }
+    for (std::size_t i = 0; i < flat.views.size(); ++i) {
+      View& view = flat.views[i];
+      Tensor part = tape_.alias(flat.full, view.shape, view.offset);
+      tape_.attach(part, node, static_cast<std::uint16_t>(i));
+      *view.slot = std::move(part);
+    }
+  }
+}
+
+void Fsdp1::reshard(Unit& u) {
+  if (!u.unsharded) return;
+  u.unsharded = false;
+  for (Flat& flat : u.flats) {
+    tape_.memory().record_stream(flat.full->storage->block, 0);
+    tape_.shrink_storage(flat.full);
+  }
+}
+
+// --- Forward
+
+void Fsdp1::before_forward(int number, Tensor& input) {
+  if (number == kEmbeddingUnit) return;
+  Unit& u = unit(number);
+  unshard(u);
+  make_views(u);
+  if (options_.forward_prefetch && number + 1 < static_cast<int>(units_.size()) - 1 && number != kRoot)
+    unshard(unit(number + 1));
+  const bool frozen = std::none_of(u.flats.begin(), u.flats.end(), [](const Flat& f) { return f.trainable; });
+  if (!frozen || number == kRoot || !input.defined() || !tape_.grad_enabled() || !input.requires_grad())
+    return;
+  Node* node = tape_.node(kReshardOnly, nullptr, {&input});
+  node->function = std::make_unique<ReshardOnly>(*this, number);
+  Tensor through = tape_.alias(input, input.shape(), 0, input->view);
+  tape_.attach(through, node);
+  input = std::move(through);
+}
+
+void Fsdp1::after_forward(int number, Tensor& output) {
+  if (number == kEmbeddingUnit) return;
+  Unit& u = unit(number);
+  const bool backward_follows = output.defined() && output.requires_grad() && output->producer != nullptr;
+  if (number != kRoot) {
+    if (options_.reshard_after_forward) reshard(u);
+  } else if (!backward_follows && !options_.root_stays_gathered) {
+    reshard(u);
+  }
+  if (!backward_follows) return;
+  u.forward_order.push_back(post_forward_order_.size());
+  post_forward_order_.push_back(static_cast<std::size_t>(&u - units_.data()));
+  Tape::hooks(*output->producer).before.push_back([this, number](std::span<Tensor>) {
+    before_backward(unit(number));
+  });
+}
+
+// --- Backward
+
+void Fsdp1::before_backward(Unit& u) {
+  if (!callback_queued_) {
+    callback_queued_ = true;
+    engine_.queue_callback([this] { finish_backward(); });
+  }
+  unshard(u);
+  if (u.forward_order.empty()) return;
+  const std::size_t place = u.forward_order.back();
+  u.forward_order.pop_back();
+  // BACKWARD_PRE: the unit that comes next is gathered while this one runs.
+  if (place > 0) unshard(units_[post_forward_order_[place - 1]]);
+}
+
+void Fsdp1::reduce(Unit& u, Flat& flat) {
+  const std::uint16_t operation = tape_.operation();
+  tape_.set_operation(0);
+  reshard(u);
+  if (sync_) {
+    const ComponentScope component(tape_, Component::communication);
+    const StreamScope stream(tape_, options_.reduce_stream);
+    const Tensor computed = flat.full.grad();
+    tape_.set_grad(flat.full, {});
+    Tensor gradient = computed;
+    if (gradient.dtype() != options_.reduce)
+      gradient = tape_.empty(computed.shape(), options_.reduce, kReduce);
+    Tensor padded = gradient;
+    if (flat.padded != flat.elements) padded = tape_.empty({flat.padded}, options_.reduce, kPad);
+    Tensor part = tape_.empty({flat.padded / options_.ranks}, options_.reduce, kReduce);
+    if (tape_.wants_operations())
+      Work(tape_, OperationKind::reduce_scatter, kReduce).in(padded).out(part).sizes({options_.ranks}).run();
+    if (part.dtype() != flat.shard.dtype()) part = tape_.empty(part.shape(), flat.shard.dtype(), kReduce);
+    if (options_.cpu_offload) part = tape_.empty_host(part.shape(), part.dtype(), HostKind::pinned);
+    if (flat.shard->grad != nullptr)
+      add_in_place(flat.shard.grad(), part);
+    else
+      tape_.set_grad(flat.shard, std::move(part));
+    padded.reset();
+    gradient.reset();
+    tape_.memory().record_stream(computed->storage->block, options_.reduce_stream);
+  }
+  tape_.set_operation(operation);
+}
+
+void Fsdp1::finish_backward() {
+  callback_queued_ = false;
+  for (Unit& u : units_) {
+    reshard(u);
+    u.forward_order.clear();
+  }
+  post_forward_order_.clear();
+}
+
+// --- Shards
+
+std::vector<Tensor> Fsdp1::shards() {
+  std::vector<Tensor> out;
+  const auto take = [&](const Unit& u) {
+    for (const Flat& flat : u.flats)
+      if (flat.trainable) out.push_back(flat.shard);
+  };
+  take(units_.back());  // the root's flat parameter is registered on the outermost module
+  for (const Unit& u : units_)
+    if (u.number != kRoot) take(u);
+  return out;
+}
+
+void Fsdp1::offload(HostKind kind) {
+  const ComponentScope component(tape_, Component::weights);
+  for (Unit& u : units_)
+    for (Flat& flat : u.flats)
+      if (flat.shard->storage->device == Device::gpu)
+        tape_.set_data(flat.shard, tape_.empty_host(flat.shard.shape(), flat.shard.dtype(), kind));
+}
+
+void Fsdp1::load() {
+  if (options_.cpu_offload) return;
+  const ComponentScope component(tape_, Component::weights);
+  for (Unit& u : units_)
+    for (Flat& flat : u.flats)
+      if (flat.shard->storage->device != Device::gpu)
+        tape_.set_data(flat.shard, tape_.empty(flat.shard.shape(), flat.shard.dtype(), kShard));
+}
+
+}  // namespace headroom::tape

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <vector>
+
+#include "simulator/tape/sharding/runtime.h"
+
+namespace headroom::tape {
+
+/// PyTorch's FSDP1 (FullyShardedDataParallel with flat parameters, FULL_SHARD): all parameters of a unit
+/// (decoder layer; the rest in the root) lie in one flat tensor, padded to equal parts. Parameters are views
+/// of the gathered flat tensor through one split, so a unit's gradients are joined into one flat gradient
+/// when the last of them exists.
+///
+/// Follows torch/distributed/fsdp of PyTorch 2.x allocation by allocation:
+///   unshard   this rank's part in the compute dtype (pre-unshard stream), the gathered flat parameter
+///   (unshard stream) reshard   the gathered flat parameter's storage is emptied; the root keeps it to the
+///   end of the backward, and after
+///             a forward without backward for good unless `reshard_root`
+///   reduce    the flat gradient in the reduce dtype, a padded copy if the length does not divide, this
+///   rank's part
+/// No recording proves this file; see docs/ACCURACY.md for what is proved.
+class Fsdp1 : public ShardingRuntime {
+ public:
+  Fsdp1(Model& model, Engine& engine, const ShardingOptions& options);
+
+  void before_forward(int unit, Tensor& input) override;
+  void after_forward(int unit, Tensor& output) override;
+  std::vector<Tensor> shards() override;
+  void set_gradient_sync(bool sync) override { sync_ = sync; }
+  void offload(HostKind kind) override;
+  void load() override;
+
+ private:
+  struct View {
+    Tensor* slot = nullptr;  ///< the module's attribute
+    Shape shape;
+    std::int64_t offset = 0;  ///< elements into the flat parameter
+  };
+  /// One flat parameter; frozen and trainable parameters of a unit lie in separate ones.
+  struct Flat {
+    std::vector<View> views;
+    std::int64_t elements = 0, padded = 0;  ///< of the whole; `padded` divides by the ranks
+    Tensor shard;                           ///< of this rank, in the stored dtype
+    Tensor full;                            ///< gathered; its storage is empty while resharded
+    bool trainable = false;
+  };
+  struct Unit {
+    int number = -1;
+    std::vector<Flat> flats;
+    bool unsharded = false;
+    std::vector<std::size_t> forward_order;
+  };
+  class ReshardOnly;
+
+  void build_units(Model& model);
+  void shard_unit(Unit& unit);
+  Unit& unit(int number);
+  void unshard(Unit& unit);
+  void make_views(Unit& unit);
+  void reshard(Unit& unit);
+  void before_backward(Unit& unit);
+  void reduce(Unit& unit, Flat& flat);
+  void finish_backward();
+
+  Tape& tape_;
+  Engine& engine_;
+  ShardingOptions options_;
+  std::vector<Unit> units_;  ///< layers, then the root
+  std::vector<std::size_t> post_forward_order_;
+  bool sync_ = true;
+  bool callback_queued_ = false;
+};
+
+}  // namespace headroom::tape

@@ -1,0 +1,110 @@
+#include "simulator/tape/sharding/fsdp1.h"
+
+#include <gtest/gtest.h>
+
+#include "models/architecture/read.h"
+#include "models/document/document.h"
+#include "simulator/memory/counting_memory.h"
+#include "simulator/tape/operations/reduce.h"
+
+namespace headroom::tape {
+namespace {
+
+Architecture tiny() {
+  const auto config = parse_document(
+      R"({"model_type": "llama", "vocab_size": 1000, "hidden_size": 256, "intermediate_size": 512,
+          "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64,
+          "tie_word_embeddings": false})",
+      "tiny");
+  return make_architecture(*config, "tiny").value();
+}
+
+const double kElements = static_cast<double>(tiny().parameters());
+
+struct Sharded {
+  explicit Sharded(ShardingOptions sharding, bool trainable = true) {
+    ModelOptions options;
+    options.dtype = DType::fp32;
+    options.trainable = trainable;
+    options.training = trainable;
+    model = make_model(tape, tiny(), "actor", options).value();
+    fsdp = std::make_unique<Fsdp1>(*model, engine, sharding);
+  }
+  Tensor forward() {
+    ModelInput input;
+    input.ids = tape.empty({1, 64}, DType::int64, 0);
+    return model->forward(input);
+  }
+  void micro_batch() {
+    Tensor loss = mean(forward());
+    backward(engine, loss);
+  }
+  Bytes held(Component component) const { return memory.components()[component]; }
+
+  CountingMemory memory;
+  Tape tape{memory};
+  Engine engine{tape};
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Fsdp1> fsdp;
+};
+
+/// Elements outside decoder layers: two tables and the final norm.
+constexpr std::int64_t kRootElements = 2 * 1000 * 256 + 256;
+
+TEST(Fsdp1, FlatShardsCoverTheModelOncePlusPadding) {
+  for (const std::int64_t ranks : {1, 2, 3, 8}) {
+    Sharded run({.ranks = ranks});
+    std::int64_t elements = 0;
+    for (const Tensor& shard : run.fsdp->shards()) elements += shard.elements();
+    EXPECT_GE(elements * ranks, tiny().parameters());
+    EXPECT_LT(elements * ranks, tiny().parameters() + 5 * ranks);
+  }
+}
+
+TEST(Fsdp1, LeavesShardsAndTheirGradientsBehind) {
+  Sharded run({.ranks = 2});
+  const Bytes shards = run.held(Component::weights);
+  run.micro_batch();
+  EXPECT_EQ(run.held(Component::gathered_parameters), 0);
+  EXPECT_EQ(run.held(Component::communication), 0);
+  EXPECT_EQ(run.held(Component::activations), 0);
+  EXPECT_EQ(run.held(Component::weights), shards);
+  EXPECT_NEAR(static_cast<double>(run.held(Component::gradients)), 2.0 * kElements, 5 * 512);
+  const Bytes after_first = run.memory.live();
+  run.micro_batch();
+  EXPECT_EQ(run.memory.live(), after_first);
+}
+
+TEST(Fsdp1, DeferredGradientsStayWholeInTheComputeDtype) {
+  Sharded run({.ranks = 4});
+  run.fsdp->set_gradient_sync(false);
+  run.micro_batch();
+  EXPECT_NEAR(static_cast<double>(run.held(Component::gradients)), 2.0 * kElements, 5 * 512);
+  run.fsdp->set_gradient_sync(true);
+  run.micro_batch();
+  EXPECT_NEAR(static_cast<double>(run.held(Component::gradients)), 1.0 * kElements, 5 * 512);
+}
+
+TEST(Fsdp1, RootStaysGatheredOnlyWhenTold) {
+  for (const bool stays : {false, true}) {
+    Sharded run({.ranks = 2, .root_stays_gathered = stays}, false);
+    {
+      const GradMode no_grad(run.tape, false);
+      const Tensor logits = run.forward();
+    }
+    EXPECT_NEAR(static_cast<double>(run.held(Component::gathered_parameters)),
+                stays ? 2.0 * static_cast<double>(kRootElements) : 0.0, 512);
+  }
+}
+
+TEST(Fsdp1, TheRootsReductionHoldsTheGradientInBothDtypes) {
+  Sharded run({.ranks = 2});
+  run.micro_batch();
+  // At the end of the backward: flat gradient 2p, its fp32 copy 4p, this rank's part 2p, on top of all
+  // shards' gradients of the layers.
+  const Bytes layers = 4 * (tiny().parameters() - kRootElements) / 2;
+  EXPECT_GE(run.memory.peak(), run.held(Component::weights) + layers + kRootElements * (2 + 4 + 2));
+}
+
+}  // namespace
+}  // namespace headroom::tape
