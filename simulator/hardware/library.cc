@@ -61,8 +61,7 @@ const Library& library() {
   return instance;
 }
 
-/// Short names of up to three cards: those of which one name is part of `name` or the reverse, then near
-/// spellings.
+/// Short names of up to three cards: those that extend `name` first, then near spellings and parts of it.
 std::vector<std::string> suggestions(std::string_view name) {
   const std::string wanted = comparable(name);
   std::vector<std::pair<int, std::string>> found;
