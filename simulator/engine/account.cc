@@ -17,7 +17,7 @@ Breakdown resident(const Account& account, Residency state) {
   out[Component::engine_other] = account.growth;
   if (state == Residency::asleep || state == Residency::weights_only)
     out[Component::engine_other] += account.leftover;
-  if (state != Residency::asleep) out[Component::engine_weights] = account.weights;
+  if (state != Residency::asleep || account.keeps_weights) out[Component::engine_weights] = account.weights;
   if (state == Residency::awake) {
     out[Component::engine_kv] = account.kv;
     out[Component::engine_other] += account.activation;
@@ -35,7 +35,8 @@ Breakdown resident(const Account& account, Residency state) {
 }
 
 Bytes host_resident(const Account& account, Residency state) {
-  return state == Residency::asleep && account.sleep_level == 1 ? account.weights : 0;
+  return state == Residency::asleep && account.sleep_level == 1 && !account.keeps_weights ? account.weights
+                                                                                          : 0;
 }
 
 Bytes forward_peak(const ModelSizes& sizes, std::int64_t tensor, std::int64_t tokens) {
@@ -66,10 +67,12 @@ std::vector<std::int64_t> capture_sizes(const Engine& engine) {
   return sizes;
 }
 
-Account account(const Engine& engine, const Host& host, const Work& work) {
-  const ModelSizes sizes = model_sizes(engine);
-  return engine.kind == EngineKind::sglang ? sglang_account(engine, sizes, host, work)
-                                           : vllm_account(engine, sizes, host, work);
+Result<Account> account(const Engine& engine, const Host& host, const Work& work) {
+  HEADROOM_ASSIGN(const ModelSizes sizes, model_sizes(engine));
+  Account out = engine.kind == EngineKind::sglang ? sglang_account(engine, sizes, host, work)
+                                                  : vllm_account(engine, sizes, host, work);
+  out.keeps_weights = engine.sleep_keeps_weights;
+  return out;
 }
 
 }  // namespace headroom::engine

@@ -38,10 +38,11 @@ struct Account {
   Bytes kv = 0;         ///< blocks × their bytes: what is really allocated
   Bytes requested = 0;  ///< vLLM: of total; SGLang: static part of the free memory
   std::int64_t blocks = 0;
-  std::int64_t tokens = 0;   ///< that the KV cache holds at full attention
-  std::int64_t at_once = 0;  ///< sequences of the work's length that it holds
-  std::int64_t wanted = 0;   ///< sequences that could run at once
-  Bytes leftover = 0;        ///< reserved by PyTorch while asleep
+  std::int64_t tokens = 0;     ///< that the KV cache holds at full attention
+  std::int64_t at_once = 0;    ///< sequences of the work's length that it holds
+  std::int64_t wanted = 0;     ///< sequences that could run at once
+  Bytes leftover = 0;          ///< reserved by PyTorch while asleep
+  bool keeps_weights = false;  ///< asleep, the weights stay on the device
   int sleep_level = 0;
   std::optional<std::string> failure;  ///< why it does not start
 
@@ -75,7 +76,8 @@ Bytes sampler_peak(const Engine& engine, const ModelSizes& sizes, std::int64_t r
 /// every 16 above, up to twice the sequences and at most 512.
 std::vector<std::int64_t> capture_sizes(const Engine& engine);
 
-/// The account by the engine's kind (vLLM or SGLang).
-Account account(const Engine& engine, const Host& host, const Work& work);
+/// The account by the engine's kind (vLLM or SGLang). Errors: the model does not divide over the engine's
+/// ranks.
+Result<Account> account(const Engine& engine, const Host& host, const Work& work);
 
 }  // namespace headroom::engine

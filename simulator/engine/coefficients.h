@@ -25,9 +25,6 @@ inline constexpr Bytes kEngineCommunicators = kGiB * 93 / 100;
 /// What PyTorch keeps reserved in an engine that sleeps: sampler and attention workspaces.
 inline constexpr Bytes kAsleepLeftover = kGiB / 5;
 
-/// Rows of a vocabulary-parallel table are padded to this (vLLM's and SGLang's default).
-inline constexpr std::int64_t kVocabularyPadding = 64;
-
 /// SGLang's decode graphs with the buffers they keep, a captured batch size.
 inline constexpr Bytes kSglangGraph = 24 * kMiB;
 

@@ -3,41 +3,20 @@
 #include <algorithm>
 #include <vector>
 
-#include "simulator/engine/coefficients.h"
+#include "models/kv_cache/kv_cache.h"
+#include "models/sharding/tensor_parallel.h"
 
 namespace headroom::engine {
 namespace {
 
-/// Elements of a matrix cut along dimension 0 by heads, KV heads replicated when there are fewer than ranks.
-std::int64_t split_by_heads(const Tensor& tensor, const Attention& attention, std::int64_t ranks) {
-  const std::int64_t columns = tensor.shape.size() > 1 ? tensor.count() / tensor.shape[0] : 1;
-  const std::int64_t rows = tensor.shape[0];
-  const std::int64_t query_rows = attention.heads * attention.head_dim;
-  const std::int64_t key_rows = attention.kv_heads * attention.head_dim;
-  const std::int64_t local_key_rows =
-      std::max<std::int64_t>(1, attention.kv_heads / ranks) * attention.head_dim;
-  if (rows == query_rows && tensor.name.find("q_proj") != std::string::npos) return rows / ranks * columns;
-  if (rows == query_rows + 2 * key_rows) return (query_rows / ranks + 2 * local_key_rows) * columns;
-  return (rows == key_rows ? local_key_rows : ceil_div(rows, ranks)) * columns;
-}
-
-std::int64_t local_elements(const Tensor& tensor, const Engine& engine) {
-  const Decoder& decoder = engine.model->decoder;
+TensorCut cut_of(const Engine& engine) {
+  TensorCut cut;
+  cut.tensor = engine.tensor;
   // Whole experts are dealt out when there is an expert group; otherwise each is cut like a dense MLP.
-  if (tensor.expert != -1) return ceil_div(tensor.count(), std::max(engine.expert, engine.tensor));
-  switch (tensor.split) {
-    case Split::replicated:
-      return tensor.count();
-    case Split::vocabulary:
-      return round_up(tensor.shape[0], kVocabularyPadding) / engine.tensor *
-             (tensor.count() / tensor.shape[0]);
-    case Split::qkv:
-      return split_by_heads(tensor, decoder.layer(std::max(tensor.layer, 0)).attention, engine.tensor);
-    case Split::column:
-    case Split::row:
-      return ceil_div(tensor.count(), engine.tensor);
-  }
-  return tensor.count();
+  cut.expert = engine.expert;
+  cut.expert_tensor = engine.expert > 1 ? 1 : engine.tensor;
+  cut.vocabulary = VocabularyRule::engine();
+  return cut;
 }
 
 /// Quantised engines keep linear layers in the narrow type, the rest as 16 bits.
@@ -54,13 +33,14 @@ Bytes lora_slots(const Tensor& tensor, const Engine& engine) {
   return bytes_of(DType::bf16, engine.lora_slots * engine.lora_rank * (in + ceil_div(out, engine.tensor)));
 }
 
-Bytes weights(const Engine& engine) {
+Result<Bytes> weights(const Engine& engine) {
+  const TensorCut cut = cut_of(engine);
   Bytes layers = 0, first = 0, last = 0, vision = 0;
   for (const Tensor& tensor : engine.model->tensors) {
     // A tied head has no weight of its own, unless it lies on another stage than the embedding.
     if (!tensor.tied_to.empty() && engine.pipeline == 1) continue;
-    const Bytes bytes =
-        bytes_of(stored(tensor, engine), local_elements(tensor, engine)) + lora_slots(tensor, engine);
+    HEADROOM_ASSIGN(const LocalTensor local, local_tensor(*engine.model, tensor, cut));
+    const Bytes bytes = bytes_of(stored(tensor, engine), local.count()) + lora_slots(tensor, engine);
     (tensor.place == Place::layer       ? layers
      : tensor.place == Place::embedding ? first
      : tensor.place == Place::vision    ? vision
@@ -69,13 +49,6 @@ Bytes weights(const Engine& engine) {
   if (engine.pipeline == 1) return layers + first + last + vision;
   const std::int64_t depth = std::max<std::int64_t>(1, engine.model->decoder.layers);
   return layers / depth * ceil_div(depth, engine.pipeline) + std::max(first + vision, last);
-}
-
-Bytes page_bytes(const Attention& attention, const Engine& engine) {
-  if (attention.kind == AttentionKind::latent)
-    return bytes_of(engine.kv, engine.block_size * (attention.kv_rank + attention.rope_dim));
-  const std::int64_t heads = std::max<std::int64_t>(1, attention.kv_heads / engine.tensor);
-  return bytes_of(engine.kv, engine.block_size * heads * (attention.head_dim + attention.value_head_dim));
 }
 
 void set_groups(ModelSizes& sizes, std::int64_t full, std::int64_t sliding) {
@@ -88,10 +61,11 @@ void set_groups(ModelSizes& sizes, std::int64_t full, std::int64_t sliding) {
 
 }  // namespace
 
-ModelSizes model_sizes(const Engine& engine) {
+Result<ModelSizes> model_sizes(const Engine& engine) {
   const Decoder& decoder = engine.model->decoder;
   ModelSizes sizes;
-  sizes.weights = weights(engine);
+  HEADROOM_ASSIGN(sizes.weights, weights(engine));
+  const KvCache cache{.dtype = engine.kv, .tensor = engine.tensor, .block = engine.block_size};
   sizes.all_layers = decoder.layers;
   sizes.layers = ceil_div(decoder.layers, engine.pipeline);
   sizes.hidden = decoder.hidden;
@@ -101,7 +75,7 @@ ModelSizes model_sizes(const Engine& engine) {
     const Attention& attention = group.layer.attention;
     (attention.sliding_window > 0 ? sliding : full) += group.count;
     sizes.window = std::max(sizes.window, attention.sliding_window);
-    sizes.page = std::max(sizes.page, page_bytes(attention, engine));
+    sizes.page = std::max(sizes.page, engine.block_size * kv_bytes_per_token(attention, cache));
     const Mlp& mlp = group.layer.mlp;
     if (mlp.kind == MlpKind::experts) {
       sizes.expert_hidden = std::max(sizes.expert_hidden, mlp.hidden);

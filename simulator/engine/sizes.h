@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "models/base/bytes.h"
+#include "models/base/result.h"
 #include "simulator/job/engine.h"
 
 namespace headroom::engine {
@@ -24,10 +25,10 @@ struct ModelSizes {
   std::int64_t expert_hidden = 0, experts_per_token = 0;  ///< 0: dense
 };
 
-/// `engine.model` must be set, its heads divisible by `engine.tensor` (validate_job checks).
+/// `engine.model` must be set. Errors: a dimension that does not divide by the engine's ranks.
 /// A page holds K and V of the local KV heads (at least one: heads are replicated beyond their number), or
 /// the latent and the rotary key, which tensor parallelism does not divide.
-ModelSizes model_sizes(const Engine& engine);
+Result<ModelSizes> model_sizes(const Engine& engine);
 
 /// KV bytes of one token at full attention, all layers of the GPU.
 Bytes kv_bytes_per_token(const ModelSizes& sizes, std::int64_t block_size);
