@@ -20,6 +20,7 @@ namespace headroom {
   ENTRY(kGemma2)                 \
   ENTRY(kGemma3)                 \
   ENTRY(kGemma3Text)             \
+  ENTRY(kGlm)                    \
   ENTRY(kGlm4)                   \
   ENTRY(kGpt2)                   \
   ENTRY(kGptNeox)                \

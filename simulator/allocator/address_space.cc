@@ -8,7 +8,7 @@ namespace headroom::allocator {
 namespace {
 
 constexpr Bytes kRegion = 32 * kMiB;
-constexpr Bytes kSpace = Bytes{1} << 47;
+constexpr Bytes kSpace = Bytes{1} << 60;
 constexpr Bytes kDriver =
     6 * kMiB;  // the driver's own memory in the first region; 4 to 10 MiB fit the recordings
 
@@ -21,20 +21,21 @@ AddressSpace::AddressSpace() {
 
 Address AddressSpace::place(Bytes bytes) {
   for (auto region = regions_.rbegin(); region != regions_.rend(); ++region) {
+    auto best = region->holes.end();
     for (auto hole = region->holes.begin(); hole != region->holes.end(); ++hole) {
-      const auto [start, size] = *hole;
-      if (size < bytes) continue;
-      region->holes.erase(hole);
-      if (size > bytes) region->holes.emplace(start + bytes, size - bytes);
-      return start;
+      if (hole->second >= bytes && (best == region->holes.end() || hole->second < best->second)) best = hole;
     }
+    if (best == region->holes.end()) continue;
+    const auto [start, size] = *best;
+    region->holes.erase(best);
+    if (size > bytes) region->holes.emplace(start + bytes, size - bytes);
+    return start;
   }
   const Bytes size = round_up(bytes, kRegion);
   auto room = space_.rbegin();
-  while (room->second < size) ++room;
+  while (room->second <= size) ++room;
   const Address start = room->first + room->second - size;
   room->second -= size;
-  if (room->second == 0) space_.erase(room->first);
   regions_.push_back({.start = start, .size = size, .holes = {}});
   if (size > bytes) regions_.back().holes.emplace(start + bytes, size - bytes);
   return start;

@@ -9,9 +9,10 @@ namespace headroom::allocator {
 
 /// Where the CUDA driver places native segments, as recorded on an H100 with driver 580.
 ///
-/// Addresses are taken in regions. A segment goes into the newest region that has room, at the lowest offset;
-/// without one, a new region of its size rounded up to 32 MiB is placed as high as possible in the space no
-/// region holds, with the segment at its bottom. A region without segments returns to the space. Newer
+/// Addresses are taken in regions. A segment goes into the newest region that has room, there into the
+/// smallest hole that holds it (lowest among equals). Without one, a new region of its size rounded up to 32
+/// MiB is placed as high as possible in the space that no region holds, in a gap larger than itself (not
+/// merely as large), with the segment at its bottom. A region without segments returns to the space. Newer
 /// segments so mostly lie lower, and equal free blocks of different segments are taken in that order.
 class AddressSpace {
  public:

@@ -63,4 +63,17 @@ std::span<const HardwareField> hardware_fields() {
   return kFields;
 }
 
+// Members are named once, by functions that hand out writable ones; reading through them changes nothing.
+std::int64_t whole_figure(const HardwareField& field, const Hardware& hardware) {
+  return *std::get<0>(field.member)(const_cast<Hardware&>(hardware));
+}
+
+double real_figure(const HardwareField& field, const Hardware& hardware) {
+  return *std::get<1>(field.member)(const_cast<Hardware&>(hardware));
+}
+
+const EfficiencyCurve& curve_figure(const HardwareField& field, const Hardware& hardware) {
+  return *std::get<2>(field.member)(const_cast<Hardware&>(hardware));
+}
+
 }  // namespace headroom

@@ -23,4 +23,9 @@ struct HardwareField {
 
 std::span<const HardwareField> hardware_fields();
 
+/// The figure of a field of that kind: bytes or count; rate or seconds; curve.
+std::int64_t whole_figure(const HardwareField& field, const Hardware& hardware);
+double real_figure(const HardwareField& field, const Hardware& hardware);
+const EfficiencyCurve& curve_figure(const HardwareField& field, const Hardware& hardware);
+
 }  // namespace headroom

@@ -174,20 +174,20 @@ Document number(double value) {
   return Document::scalar(fmt::format("{}", value));
 }
 
-Document field_value(const HardwareField& field, Hardware& hardware) {
+Document field_value(const HardwareField& field, const Hardware& hardware) {
   switch (field.kind) {
     case Kind::bytes:
-      return Document::scalar(fmt::format("{}B", *std::get<0>(field.member)(hardware)));
+      return Document::scalar(fmt::format("{}B", whole_figure(field, hardware)));
     case Kind::count:
-      return Document::scalar(fmt::format("{}", *std::get<0>(field.member)(hardware)));
+      return Document::scalar(fmt::format("{}", whole_figure(field, hardware)));
     case Kind::rate:
     case Kind::seconds:
-      return number(*std::get<1>(field.member)(hardware));
+      return number(real_figure(field, hardware));
     case Kind::curve:
       break;
   }
   Document points = Document::list();
-  for (const auto& point : std::get<2>(field.member)(hardware)->points()) {
+  for (const auto& point : curve_figure(field, hardware).points()) {
     Document pair = Document::list();
     pair.append(number(point.seconds));
     pair.append(number(point.fraction));
@@ -210,7 +210,6 @@ Result<Hardware> read_hardware(const Document& document, const std::string& file
 }
 
 Document write_hardware(const Hardware& hardware) {
-  Hardware copy = hardware;  // the field table hands out mutable members
   Document out = Document::map();
   out.set("name", Document::scalar(hardware.name));
   Document names = Document::list();
@@ -222,9 +221,9 @@ Document write_hardware(const Hardware& hardware) {
     out.set("versions", std::move(versions));
   }
   for (const HardwareField& field : hardware_fields()) {
-    if (field.optional && field.kind == Kind::bytes && *std::get<0>(field.member)(copy) == 0) continue;
+    if (field.optional && field.kind == Kind::bytes && whole_figure(field, hardware) == 0) continue;
     if (out.find(field.section) == nullptr) out.set(field.section, Document::map());
-    out.find(field.section)->set(field.key, field_value(field, copy));
+    out.find(field.section)->set(field.key, field_value(field, hardware));
   }
   for (const auto& [section, source] : hardware.sources)
     if (Document* figures = out.find(section)) figures->set("source", Document::scalar(source));

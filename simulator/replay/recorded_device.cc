@@ -7,7 +7,7 @@
 namespace headroom::replay {
 namespace {
 
-constexpr allocator::Address kBase = allocator::Address{1} << 49;  // away from what the driver model places
+constexpr allocator::Address kBase = allocator::Address{1} << 62;  // away from what the driver model places
 
 }  // namespace
 

@@ -12,14 +12,26 @@ constexpr Defaults kDefaults{.vocabulary = 151552,
                              .max_positions = 131072,
                              .attention_bias = true};
 
-void describe(Config& config, Architecture& model) {
-  Decoder& decoder = model.decoder = read_decoder(config, kDefaults);
+/// GLM: Llama's arrangement with half-rotated heads and fused gate and up.
+Layer read_glm_layer(Config& config, const Decoder& decoder) {
   Layer layer = read_layer(config, kDefaults, decoder.hidden);
-  layer.residual = ResidualKind::sandwich;
-  layer.attention_post_norm = layer.mlp_post_norm = rms_norm(decoder.hidden);
   layer.attention.output_bias = false;
   layer.attention.rotary_dim = read_rotary_dim(config, layer.attention.head_dim, 0.5);
   layer.mlp.fused_gate_up = true;
+  return layer;
+}
+
+void describe_glm(Config& config, Architecture& model) {
+  Decoder& decoder = model.decoder = read_decoder(config, kDefaults);
+  decoder.groups = equal_layers(decoder.layers, read_glm_layer(config, decoder));
+}
+
+/// GLM-4 adds a norm behind each branch.
+void describe_glm4(Config& config, Architecture& model) {
+  Decoder& decoder = model.decoder = read_decoder(config, kDefaults);
+  Layer layer = read_glm_layer(config, decoder);
+  layer.residual = ResidualKind::sandwich;
+  layer.attention_post_norm = layer.mlp_post_norm = rms_norm(decoder.hidden);
   decoder.groups = equal_layers(decoder.layers, layer);
 }
 
@@ -33,7 +45,10 @@ void write(TensorWriter& out) {
 
 }  // namespace
 
+extern const Family kGlm;
+const Family kGlm{"glm", "GlmDecoderLayer", describe_glm, write_llama};
+
 extern const Family kGlm4;
-const Family kGlm4{"glm4", "Glm4DecoderLayer", describe, write};
+const Family kGlm4{"glm4", "Glm4DecoderLayer", describe_glm4, write};
 
 }  // namespace headroom

@@ -1,0 +1,70 @@
+#include "planner/cli/calibrate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "planner/cli/output.h"
+#include "validator/validate.h"
+
+namespace headroom::cli {
+namespace {
+
+std::string table(const gpu::Measurements& m) {
+  std::string text =
+      fmt::format("{} ({} multiprocessors, {})\n", m.gpu, m.multiprocessors, format_gib(m.total_memory));
+  for (const auto& [what, version] : m.versions) text += fmt::format("  {} {}\n", what, version);
+  text += "\nmemory outside allocators             added         card used\n";
+  for (const auto& p : m.memory) {
+    text += fmt::format("  {:<32} {:>12}  {:>12}\n", p.action, format_bytes(std::max<Bytes>(p.added, 0)),
+                        format_bytes(p.used));
+  }
+  if (!m.rates.empty())
+    text +=
+        "\ntime of                          shape                  dtype      seconds    TFLOP/s       "
+        "GB/s\n";
+  for (const auto& p : m.rates) {
+    text += fmt::format("  {:<30} {:<22} {:<6} {:>11.3e} {:>10.1f} {:>10.1f}\n", p.kind, p.shape,
+                        name(p.dtype), p.seconds, p.flops / p.seconds * 1e-12, p.bytes / p.seconds * 1e-9);
+  }
+  for (const auto& note : m.notes) text += fmt::format("note: {}\n", note);
+  return text;
+}
+
+}  // namespace
+
+Command calibrate_command() {
+  return {.name = "calibrate",
+          .summary = "measure this machine's GPUs into a hardware profile",
+          .options = {{.name = "--nproc",
+                       .value = "N",
+                       .help = "GPUs of this machine to measure together (default: 1)"},
+                      {.name = "--kernels", .value = "", .help = "also time each of Headroom's own kernels"},
+                      {.name = "--no-rates", .value = "", .help = "measure memory only"}},
+          .common = kJsonFlag,
+          .run = calibrate};
+}
+
+int calibrate(const Arguments& arguments, Streams& streams) {
+  HEADROOM_CLI_ASSIGN(const auto ranks, arguments.integer("--nproc", 1, 1024), streams);
+  HEADROOM_CLI_ASSIGN(const auto place, launch::find_place(launch::process_environment), streams);
+  if (ranks.value_or(1) > 1 && !place) {
+    HEADROOM_CLI_TRY(gpu::available(), streams);
+    HEADROOM_CLI_ASSIGN(const auto words, launch::own_arguments(), streams);
+    HEADROOM_CLI_ASSIGN(const int code, launch::spawn_ranks(static_cast<int>(*ranks), words), streams);
+    return code;
+  }
+  const gpu::CalibrateOptions options{.rates = !arguments.has("--no-rates"),
+                                      .kernels = arguments.has("--kernels")};
+  HEADROOM_CLI_ASSIGN(const gpu::Measurements measured,
+                      gpu::calibrate(options, place.value_or(launch::Place{})), streams);
+  if (place && place->rank != 0) return kDone;
+  if (arguments.common.json) {
+    HEADROOM_CLI_TRY(write_output(*arguments.common.json, gpu::to_json(measured), streams), streams);
+  }
+  if (!arguments.common.json || *arguments.common.json != "-") streams.out << table(measured);
+  return kDone;
+}
+
+}  // namespace headroom::cli

@@ -1,0 +1,71 @@
+#include "validator/cuda/device.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "validator/cuda/check.h"
+
+namespace headroom::gpu {
+
+Result<int> card_count() {
+  int count = 0;
+  switch (cudaError_t code = cudaGetDeviceCount(&count)) {
+    case cudaSuccess:
+      break;
+    case cudaErrorInsufficientDriver: {
+      int driver = 0, runtime = 0;
+      static_cast<void>(cudaDriverGetVersion(&driver));
+      static_cast<void>(cudaRuntimeGetVersion(&runtime));
+      if (driver == 0) return fail("no NVIDIA driver was found: expected a machine with an NVIDIA GPU");
+      return fail(fmt::format("the NVIDIA driver is too old: expected one for CUDA {}.{}, found CUDA {}.{}",
+                              runtime / 1000, runtime / 10 % 100, driver / 1000, driver / 10 % 100));
+    }
+    case cudaErrorNoDevice:
+      count = 0;
+      break;
+    default:
+      return fail(fmt::format("no NVIDIA GPU can be used: {}", cudaGetErrorString(code)));
+  }
+  if (count == 0)
+    return fail("no NVIDIA GPU was found: expected at least one (is CUDA_VISIBLE_DEVICES set?)");
+  return count;
+}
+
+Result<Card> open_card(int ordinal) {
+  HEADROOM_ASSIGN(const int count, card_count());
+  if (ordinal < 0 || ordinal >= count) {
+    return fail(fmt::format("GPU {} does not exist: this process sees {}", ordinal, count));
+  }
+  HEADROOM_TRY(HEADROOM_CUDA(cudaSetDevice(ordinal)));
+  cudaDeviceProp properties{};
+  HEADROOM_TRY(HEADROOM_CUDA(cudaGetDeviceProperties(&properties, ordinal)));
+  Card card{.ordinal = ordinal,
+            .name = properties.name,
+            .pci_bus_id = {},
+            .compute_major = properties.major,
+            .compute_minor = properties.minor,
+            .multiprocessors = properties.multiProcessorCount,
+            .l2 = properties.l2CacheSize};
+  if (card.compute_major < 9) {
+    return fail(
+        fmt::format("{} has compute capability {}.{}: this build's kernels need 9.0 (H100, H200) or newer",
+                    card.name, card.compute_major, card.compute_minor));
+  }
+  std::array<char, 32> bus{};
+  HEADROOM_TRY(HEADROOM_CUDA(cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), ordinal)));
+  card.pci_bus_id = bus.data();
+  HEADROOM_TRY(HEADROOM_CUDA(cudaDriverGetVersion(&card.driver_cuda)));
+  HEADROOM_TRY(HEADROOM_CUDA(cudaRuntimeGetVersion(&card.runtime_cuda)));
+  HEADROOM_ASSIGN(const DeviceUse use, device_use());
+  card.memory = use.total;
+  return card;
+}
+
+Result<DeviceUse> device_use() {
+  std::size_t free = 0, total = 0;
+  HEADROOM_TRY(HEADROOM_CUDA(cudaMemGetInfo(&free, &total)));
+  return DeviceUse{.used = static_cast<Bytes>(total - free), .total = static_cast<Bytes>(total)};
+}
+
+}  // namespace headroom::gpu
