@@ -169,7 +169,6 @@ Status by_index(Bench& b, DType t) {
   constexpr std::int64_t kTable = 32000;
   const double tensor = static_cast<double>(bytes_of(t, kElements));
   HEADROOM_ASSIGN(const DeviceBlock index, make_device_block(kTokens * 8));
-  HEADROOM_TRY(fill_random(index.get(), 0, 1, 3, DType::fp32, 1, nullptr));
   HEADROOM_TRY(fill_random(index.get(), 0, kTable / 4, 3, DType::int64, kTokens, nullptr));
   const auto* i = static_cast<const std::int64_t*>(index.get());
   HEADROOM_TRY(b.time("embedding", kElements, 2 * tensor, 2, [&](auto at) {
