@@ -35,7 +35,7 @@ TEST(Gpus, ListsEveryProfileOnALine) {
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'),
             static_cast<std::ptrdiff_t>(hardware_profiles().size()) + 1);
   EXPECT_THAT(outcome.out,
-              ContainsRegex("NVIDIA H100 80GB HBM3 +79.18 GiB +989.4 T +3.35 T +450 G\n"));
+              ::testing::ContainsRegex("NVIDIA H100 80GB HBM3 +79.18 GiB +989.4 T +3.35 T +450 G\n"));
 }
 
 TEST(Gpus, ShowsOneWithItsSources) {
