@@ -57,6 +57,8 @@ class Document {
   void append(Document item) { items_.push_back(std::move(item)); }
   /// Sets `key` of a map, replacing an earlier value in place.
   Document& set(std::string_view key, Document value);
+  /// Adds an entry to a map that is known to hold no `key` yet: constant time, where `set` looks for it.
+  void add_entry(std::string key, Document value) { entries_.emplace_back(std::move(key), std::move(value)); }
   /// Sets a dotted path, making maps on the way; false when a non-map stands in the way.
   bool set_path(std::string_view dotted, Document value);
   /// Removes `key`; false when absent.
@@ -81,6 +83,9 @@ struct ReadLimits {
 /// Reads one YAML document (JSON is YAML) from text; `file` is used in messages only.
 Result<Document> parse_document(std::string_view text, const std::string& file,
                                 const ReadLimits& limits = {});
+
+/// The bytes of a file: missing, unreadable, a directory, or larger than `most` bytes is an error naming it.
+Result<std::string> read_text(const std::string& path, std::int64_t most = ReadLimits{}.bytes);
 
 /// Reads a file: missing, unreadable, a directory, empty, binary or malformed input is an error naming it.
 Result<Document> read_document(const std::string& path, const ReadLimits& limits = {});

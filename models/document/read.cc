@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "models/document/document.h"
@@ -73,6 +74,8 @@ class Builder : public YAML::EventHandler {
     std::string key;
     bool have_key = false;
     YAML::anchor_t anchor = 0;
+    std::unordered_set<std::string>
+        keys;  // of a map with many entries: finding one must not take linear time
     std::int64_t nodes = 1;
   };
 
@@ -94,7 +97,7 @@ class Builder : public YAML::EventHandler {
       throw LimitReached{fmt::format("nested deeper than {} levels", limits_.depth), line(mark)};
     count(1, mark);
     if (expects_key()) throw LimitReached{"a mapping key must be a plain value", line(mark)};
-    stack_.push_back({.value = std::move(value), .key = {}, .have_key = false, .anchor = anchor});
+    stack_.push_back({.value = std::move(value), .key = {}, .have_key = false, .anchor = anchor, .keys = {}});
   }
 
   void close() {
@@ -125,18 +128,30 @@ class Builder : public YAML::EventHandler {
       parent.have_key = true;
     } else {
       parent.have_key = false;
-      merge_or_set(parent.value, parent.key, std::move(value));
+      merge_or_set(parent, std::move(value));
     }
   }
 
   /// `<<: *base` brings the entries of base, those already present winning.
-  static void merge_or_set(Document& map, const std::string& key, Document value) {
-    if (key == "<<" && value.is_map()) {
+  static void merge_or_set(Open& map, Document value) {
+    if (map.key == "<<" && value.is_map()) {
       for (const auto& [name, inherited] : value.entries())
-        if (map.find(name) == nullptr) map.set(name, inherited);
+        if (map.value.find(name) == nullptr) map.value.set(name, inherited);
+      map.keys.clear();
       return;
     }
-    map.set(key, std::move(value));
+    constexpr std::size_t kMany = 32;
+    if (map.value.entries().size() < kMany) {
+      map.value.set(map.key, std::move(value));
+      return;
+    }
+    if (map.keys.empty())
+      for (const auto& [name, entry] : map.value.entries()) map.keys.insert(name);
+    if (map.keys.insert(map.key).second) {
+      map.value.add_entry(map.key, std::move(value));
+    } else {
+      map.value.set(map.key, std::move(value));
+    }
   }
 
   ReadLimits limits_;
@@ -202,7 +217,7 @@ Result<Document> parse_document(std::string_view text, const std::string& file, 
   }
 }
 
-Result<Document> read_document(const std::string& path, const ReadLimits& limits) {
+Result<std::string> read_text(const std::string& path, std::int64_t most) {
   const auto bad = [&](std::string message) {
     return fail(Error{.message = std::move(message), .file = path, .key = {}});
   };
@@ -211,17 +226,22 @@ Result<Document> read_document(const std::string& path, const ReadLimits& limits
   if (!std::filesystem::exists(status)) return bad("no such file");
   if (std::filesystem::is_directory(status)) return bad("expected a file, found a directory");
   const auto size = std::filesystem::is_regular_file(status) ? std::filesystem::file_size(path, code) : 0;
-  if (!code && static_cast<std::int64_t>(size) > limits.bytes)
-    return bad(fmt::format("expected at most {} MiB, found {} MiB", limits.bytes >> 20, size >> 20));
+  if (!code && static_cast<std::int64_t>(size) > most)
+    return bad(fmt::format("expected at most {} MiB, found {} MiB", most >> 20, size >> 20));
   std::ifstream file(path, std::ios::binary);
   if (!file) return bad("cannot be read (permission?)");
   std::string text;
   std::string block(1 << 16, '\0');
   while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {
     text.append(block.data(), static_cast<size_t>(file.gcount()));
-    if (static_cast<std::int64_t>(text.size()) > limits.bytes)
-      return bad(fmt::format("expected at most {} MiB", limits.bytes >> 20));
+    if (static_cast<std::int64_t>(text.size()) > most)
+      return bad(fmt::format("expected at most {} MiB", most >> 20));
   }
+  return text;
+}
+
+Result<Document> read_document(const std::string& path, const ReadLimits& limits) {
+  HEADROOM_ASSIGN(const std::string text, read_text(path, limits.bytes));
   return parse_document(text, path, limits);
 }
 

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <sstream>
+#include <array>
 
-#include "models/base/nearest.h"
+#include "planner/configuration/override.h"
+#include "planner/frameworks/verl/read.h"
 
 namespace headroom {
 
@@ -14,7 +14,17 @@ std::string Notice::text() const {
 }
 
 std::span<const Framework> frameworks() {
-  return {};
+  static constexpr std::array table = {
+      Framework{.name = "verl",
+                .summary = "verl 0.3 to 0.9: Hydra YAML, whole or partial, or a list of overrides",
+                .detect = verl::detect,
+                .read = verl::read,
+                .knobs = nullptr,
+                .with = nullptr,
+                .settings_of = nullptr,
+                .write = nullptr},
+  };
+  return table;
 }
 
 const Framework* find_framework(std::string_view name) {
@@ -32,14 +42,19 @@ std::string known_names() {
   return names;
 }
 
+/// Bounds of a configuration: the largest real ones have some 3,000 values.
+constexpr ReadLimits kLimits{.bytes = 8 << 20, .nodes = 400'000, .depth = 100};
+
+/// A list of `key=value` words is no YAML: its text alone is kept, as one scalar.
 Result<JobInput> read_files(std::span<const std::string> paths) {
   JobInput input;
   for (const std::string& path : paths) {
-    HEADROOM_ASSIGN(Document document, read_document(path));
-    std::ifstream file(path, std::ios::binary);
-    std::ostringstream text;
-    text << file.rdbuf();
-    input.files.push_back({.path = path, .document = std::move(document), .text = text.str()});
+    HEADROOM_ASSIGN(std::string text, read_text(path, kLimits.bytes));
+    Document document = Document::scalar("");
+    if (!looks_like_overrides(text)) {
+      HEADROOM_ASSIGN(document, parse_document(text, path, kLimits));
+    }
+    input.files.push_back({.path = path, .document = std::move(document), .text = std::move(text)});
   }
   return input;
 }

@@ -1,0 +1,146 @@
+#include <algorithm>
+#include <array>
+
+#include "planner/frameworks/verl/job.h"
+
+namespace headroom::verl {
+namespace {
+
+/// fp32 [rows, vocabulary] copies that vLLM's profiling run of the sampler holds: with top-k and top-p
+/// sorting, and in Model Runner V2, which leaves them out while profiling.
+constexpr double kSamplerRows = 9.6, kSamplerRowsV2 = 3.0;
+
+/// Ranks that vLLM accepts for adapters; others are rounded up.
+constexpr std::array<std::int64_t, 9> kLoraRanks = {1, 8, 16, 32, 64, 128, 256, 320, 512};
+
+std::int64_t served_rank(std::int64_t rank) {
+  const auto at = std::lower_bound(kLoraRanks.begin(), kLoraRanks.end(), rank);
+  return at == kLoraRanks.end() ? rank : *at;
+}
+
+bool dense(const Architecture& model) {
+  return std::none_of(model.decoder.groups.begin(), model.decoder.groups.end(),
+                      [](const LayerGroup& group) { return group.layer.mlp.kind == MlpKind::experts; });
+}
+
+void set_vllm(Engine& engine, const Settings& s) {
+  const Version vllm = parse_version(s.versions.vllm).value_or(Version{0, 24, 0});
+  const bool runner_v2 = vllm >= Version{0, 25, 1} && engine.model != nullptr && dense(*engine.model);
+  // The graph estimate is subtracted from the KV cache by default since 0.21; Runner V2 first estimated
+  // nothing.
+  const bool estimated = vllm >= Version{0, 21, 0} && !(runner_v2 && vllm < Version{0, 28, 0});
+  engine.graphs_in_budget = s.graph_estimate.value_or(estimated);
+  engine.counts_others = vllm < Version{0, 9, 2};
+  engine.full_and_piecewise_graphs = vllm >= Version{0, 10, 2};
+  engine.sampler_rows_factor = runner_v2 ? kSamplerRowsV2 : kSamplerRows;
+}
+
+/// What the engine serves and how large it may get; the same keys for rollout and reward engines.
+Engine base(const Settings& s, const EngineSettings& e) {
+  Engine out;
+  out.kind = e.name == "hf"     ? EngineKind::transformers
+             : e.name == "vllm" ? EngineKind::vllm
+                                : EngineKind::sglang;
+  out.tensor = e.tensor;
+  out.pipeline = e.pipeline;
+  out.data = e.data;
+  out.expert = e.expert;
+  out.weights = e.quantization.find("fp8") != std::string::npos ? DType::fp8 : e.dtype;
+  out.kv = e.kv_cache_dtype.rfind("fp8", 0) == 0 ? DType::fp8 : e.dtype;
+  out.utilization = e.gpu_memory_utilization;
+  out.kv_bytes = e.kv_cache_memory_bytes;
+  out.blocks_override = e.num_gpu_blocks_override;
+  out.block_size = e.block_size.value_or(e.name == "sglang" ? 1 : 16);
+  out.max_sequences = e.max_num_seqs;
+  out.max_batched_tokens = e.max_num_batched_tokens;
+  out.graphs = !e.enforce_eager;
+  out.capture_sizes = e.capture_sizes;
+  out.processed_logprobs = e.calculate_log_probs;
+  out.loads_weights = e.load_format.rfind("dummy", 0) != 0;
+  out.host_swap = static_cast<Bytes>(e.swap_space_gib * static_cast<double>(kGiB));
+  (void)s;
+  return out;
+}
+
+/// The context length: prompt + response in old releases, the model's maximum in 0.7.0 whatever is set.
+std::int64_t rollout_length(const Settings& s) {
+  const EngineSettings& e = s.rollout;
+  if (!s.after(0, 7, 0)) return e.max_model_len.value_or(e.prompt_length + e.response_length);
+  if (!s.after(0, 7, 1)) return 0;
+  return e.max_model_len.value_or(0);
+}
+
+int rollout_sleep_level(const Settings& s) {
+  const EngineSettings& e = s.rollout;
+  if (!e.free_cache_engine || !e.enable_sleep_mode || e.nodes > 0) return 0;
+  // SGLang backs its weights up on the host since 0.9.
+  if (e.name != "vllm") return s.after(0, 9, 0) ? 1 : 2;
+  if (!s.after(0, 6, 0)) return 1;
+  const Version vllm = parse_version(s.versions.vllm).value_or(Version{0, 24, 0});
+  if (!s.after(0, 7, 1) && (vllm < Version{0, 8, 5} || e.layered_summon)) return 1;
+  return s.serves_adapters() ? 1 : 2;
+}
+
+WeightSync rollout_sync(const Settings& s) {
+  const Worker& a = s.actor;
+  WeightSync out;
+  const bool fsdp1 = a.strategy == Strategy::fsdp;
+  if (s.serves_adapters()) {
+    out.adapters_only = true;
+    if (s.rollout.layered_summon) {
+      out.kind = WeightExport::layers;
+    } else if (fsdp1) {
+      out.kind = WeightExport::full_parameters;
+    }
+  } else if (fsdp1) {
+    out.kind = WeightExport::sharded_state_dict;
+  }
+  // An engine in the trainer's own process copies tensor by tensor, without a buffer.
+  out.bucket = s.rollout.sync_mode ? 0 : s.rollout.bucket_megabytes * kMiB;
+  const bool cast = (s.after(0, 8, 0) && !s.after(0, 9, 0)) || (a.lora.rank > 0 && a.lora.merge);
+  const bool megatron = a.strategy == Strategy::megatron;
+  out.dtype = cast || megatron ? DType::bf16 : a.fsdp.model_dtype.value_or(DType::fp32);
+  return out;
+}
+
+Engine rollout_engine(const Settings& s) {
+  Engine out = base(s, s.rollout);
+  out.name = "rollout";
+  out.role = "actor";
+  out.model_name = s.actor.model.path;
+  out.model = s.actor.model.architecture;
+  out.max_length = rollout_length(s);
+  out.sleep_level = rollout_sleep_level(s);
+  out.sleep_keeps_weights = out.kind == EngineKind::sglang && s.serves_adapters();
+  out.sync = rollout_sync(s);
+  if (s.serves_adapters()) {
+    out.lora_slots = 1;
+    out.lora_rank = served_rank(s.actor.lora.rank);
+  }
+  if (out.kind == EngineKind::vllm) set_vllm(out, s);
+  return out;
+}
+
+Engine reward_engine(const Settings& s) {
+  const EngineSettings& e = s.reward_engine;
+  Engine out = base(s, e);
+  out.name = "reward";
+  out.role.clear();
+  out.model_name = s.reward_model_path;
+  out.model = s.reward_model;
+  out.max_length = e.max_model_len.value_or(e.prompt_length + e.response_length);
+  // Weights are kept on the host while it sleeps; GPUs of its own let it stay awake.
+  out.sleep_level = e.free_cache_engine && e.nodes == 0 ? 1 : 0;
+  if (out.kind == EngineKind::vllm) set_vllm(out, s);
+  return out;
+}
+
+}  // namespace
+
+std::vector<Engine> make_engines(const Settings& s) {
+  std::vector<Engine> engines{rollout_engine(s)};
+  if (s.reward_engine.exists) engines.push_back(reward_engine(s));
+  return engines;
+}
+
+}  // namespace headroom::verl

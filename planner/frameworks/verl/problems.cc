@@ -1,0 +1,203 @@
+#include <fmt/format.h>
+
+#include "planner/frameworks/verl/settings.h"
+
+namespace headroom::verl {
+namespace {
+
+using Found = std::optional<Problem>;
+
+Found problem(std::string key, std::string message) {
+  return Problem{std::move(key), std::move(message)};
+}
+
+/// The first of the checks that finds something.
+#define HEADROOM_VERL_CHECK(expression)           \
+  do {                                            \
+    if (Found found = (expression)) return found; \
+  } while (false)
+
+std::int64_t model_ranks(const Worker& worker) {
+  const Megatron& m = worker.megatron;
+  return worker.strategy == Strategy::megatron ? m.tensor * m.pipeline * m.context : worker.ulysses;
+}
+
+/// Query heads must be divisible by `ranks`; key/value heads by it, or it by them (then they are replicated).
+Found heads(const Architecture& model, std::int64_t ranks, const std::string& key) {
+  for (const LayerGroup& group : model.decoder.groups) {
+    const Attention& attention = group.layer.attention;
+    if (attention.heads > 0 && attention.heads % ranks != 0)
+      return problem(key, fmt::format("expected a divisor of the model's {} attention heads, found {}",
+                                      attention.heads, ranks));
+    if (attention.kv_heads > 0 && attention.kv_heads % ranks != 0 && ranks % attention.kv_heads != 0)
+      return problem(
+          key, fmt::format("expected a divisor or a multiple of the model's {} key/value heads, found {}",
+                           attention.kv_heads, ranks));
+  }
+  return {};
+}
+
+Found packing(const Settings& s, const Packing& pass, std::int64_t ulysses, const std::string& micro,
+              const std::string& tokens) {
+  if (!pass.dynamic) {
+    if (!pass.micro) return problem(micro, "expected a size (use_dynamic_bsz is false), found null");
+    return {};
+  }
+  const std::int64_t longest = s.prompt_length + s.response_length;
+  if (pass.tokens * ulysses < longest)
+    return problem(
+        tokens,
+        fmt::format("expected a budget that holds the longest sequence ({} tokens = prompt {} + response {}"
+                    "{}), found {}",
+                    longest, s.prompt_length, s.response_length,
+                    ulysses > 1 ? fmt::format(", over {} sequence-parallel GPUs", ulysses) : "",
+                    pass.tokens));
+  return {};
+}
+
+struct Keys {
+  std::string mini, micro, tokens, forward_micro, forward_tokens, ulysses, tensor;
+};
+
+Found groups(const Settings& s, const Worker& w, const Keys& keys) {
+  const std::int64_t ranks = model_ranks(w);
+  const std::string& key = w.strategy == Strategy::megatron ? keys.tensor : keys.ulysses;
+  if (ranks > s.gpus() || s.gpus() % ranks != 0)
+    return problem(key,
+                   fmt::format("expected {} that divides the {} GPUs, found {}",
+                               w.strategy == Strategy::megatron ? "a product of parallel sizes" : "a size",
+                               s.gpus(), ranks));
+  if (w.strategy == Strategy::megatron) {
+    if (w.model.architecture != nullptr)
+      HEADROOM_VERL_CHECK(heads(*w.model.architecture, w.megatron.tensor, keys.tensor));
+    return {};
+  }
+  if (w.ulysses > 1) {
+    if (!w.model.remove_padding)
+      return problem(keys.ulysses, "sequence parallelism needs use_remove_padding=true");
+    if (w.model.architecture != nullptr)
+      HEADROOM_VERL_CHECK(heads(*w.model.architecture, w.ulysses, keys.ulysses));
+  }
+  if (w.fsdp.fsdp_size > 0 && w.fsdp.fsdp_size < s.gpus() && s.gpus() % w.fsdp.fsdp_size != 0)
+    return problem("actor_rollout_ref.actor.fsdp_config.fsdp_size",
+                   fmt::format("expected a divisor of the {} GPUs, found {}", s.gpus(), w.fsdp.fsdp_size));
+  return {};
+}
+
+Found trained(const Settings& s, const Worker& w, const Keys& keys) {
+  HEADROOM_VERL_CHECK(groups(s, w, keys));
+  HEADROOM_VERL_CHECK(packing(s, w.train, w.ulysses, keys.micro, keys.tokens));
+  HEADROOM_VERL_CHECK(packing(s, w.forward, w.ulysses, keys.forward_micro, keys.forward_tokens));
+  const std::int64_t ranks = s.gpus() / model_ranks(w);
+  const std::int64_t sequences = w.mini_batch * s.n;
+  if (w.mini_batch > s.train_batch_size)
+    return problem(keys.mini, fmt::format("expected at most data.train_batch_size ({} prompts), found {}",
+                                          s.train_batch_size, w.mini_batch));
+  if (sequences % ranks != 0)
+    return problem(
+        keys.mini,
+        fmt::format(
+            "expected a mini-batch whose {} sequences (x rollout.n = {}) divide over {} data-parallel "
+            "ranks, found {}",
+            sequences, s.n, ranks, w.mini_batch));
+  if (!w.train.dynamic && (sequences / ranks) % *w.train.micro != 0)
+    return problem(
+        keys.micro,
+        fmt::format("expected a divisor of the {} sequences that a rank has of a mini-batch, found {}",
+                    sequences / ranks, *w.train.micro));
+  return {};
+}
+
+Found engine(const Settings& s, const EngineSettings& e, const Architecture* model, const std::string& at) {
+  const std::int64_t gpus = e.nodes > 0 ? e.nodes * e.gpus_per_node : s.gpus();
+  const std::int64_t replica = e.tensor * e.data * e.pipeline;
+  if (gpus < 1) return problem(at + "n_gpus_per_node", "expected at least one GPU, found 0");
+  if (replica > gpus || gpus % replica != 0)
+    return problem(
+        at + "tensor_model_parallel_size",
+        fmt::format("expected an engine (tensor x data x pipeline) whose size divides the {} GPUs, found {}",
+                    gpus, replica));
+  if (e.expert > 1 && e.expert != e.tensor * e.data)
+    return problem(
+        at + "expert_parallel_size",
+        fmt::format("expected tensor x data parallel size ({}), found {}", e.tensor * e.data, e.expert));
+  if (e.pipeline > 1 && s.after(0, 9, 0))
+    return problem(at + "pipeline_model_parallel_size",
+                   "expected 1 (this release serves without pipeline parallelism)");
+  if (model == nullptr) return {};
+  HEADROOM_VERL_CHECK(heads(*model, e.tensor, at + "tensor_model_parallel_size"));
+  if (e.max_model_len && model->decoder.max_positions > 0 &&
+      *e.max_model_len > model->decoder.max_positions && s.after(0, 7, 1))
+    return problem(at + "max_model_len", fmt::format("expected at most the model's {} positions, found {}",
+                                                     model->decoder.max_positions, *e.max_model_len));
+  return {};
+}
+
+}  // namespace
+
+std::optional<Problem> find_problem(const Settings& s) {
+  const std::string actor = "actor_rollout_ref.actor.", ref = "actor_rollout_ref.ref.",
+                    rollout = "actor_rollout_ref.rollout.";
+  if (s.train_batch_size * s.n > (std::int64_t{1} << 31))
+    return problem(
+        "data.train_batch_size",
+        fmt::format("expected at most 2^31 sequences a step, found {} x {}", s.train_batch_size, s.n));
+  HEADROOM_VERL_CHECK(trained(s, s.actor,
+                              {.mini = actor + "ppo_mini_batch_size",
+                               .micro = actor + "ppo_micro_batch_size_per_gpu",
+                               .tokens = actor + "ppo_max_token_len_per_gpu",
+                               .forward_micro = rollout + "log_prob_micro_batch_size_per_gpu",
+                               .forward_tokens = rollout + "log_prob_max_token_len_per_gpu",
+                               .ulysses = actor + "ulysses_sequence_parallel_size",
+                               .tensor = actor + "megatron.tensor_model_parallel_size"}));
+  const std::int64_t sequences = s.train_batch_size * s.n;
+  if (s.actor.strategy != Strategy::megatron && sequences % s.gpus() != 0)
+    return problem(
+        "data.train_batch_size",
+        fmt::format(
+            "expected a batch whose {} sequences (x rollout.n = {}) divide over the {} GPUs, found {}",
+            sequences, s.n, s.gpus(), s.train_batch_size));
+  if (s.after(0, 9, 0) && s.actor.forward.dynamic != s.actor.train.dynamic)
+    return problem(rollout + "log_prob_use_dynamic_bsz", "expected the same value as actor.use_dynamic_bsz");
+  if (s.actor.lora.rank > 0 && s.rollout.layered_summon && s.rollout.load_format.rfind("dummy", 0) == 0)
+    return problem(rollout + "load_format",
+                   "layered_summon needs weights from disk (safetensors), found " + s.rollout.load_format);
+  HEADROOM_VERL_CHECK(engine(s, s.rollout, s.actor.model.architecture.get(), rollout));
+  if (s.trainer_mode == "separate_async" && s.rollout.nodes == 0)
+    return problem(rollout + "nnodes",
+                   "expected GPUs for the rollout (trainer.v1.trainer_mode is separate_async), found 0");
+  if (s.ref.exists && s.actor.lora.rank == 0) {
+    HEADROOM_VERL_CHECK(groups(s, s.ref,
+                               {.mini = {},
+                                .micro = {},
+                                .tokens = {},
+                                .forward_micro = {},
+                                .forward_tokens = {},
+                                .ulysses = ref + "ulysses_sequence_parallel_size",
+                                .tensor = ref + "megatron.tensor_model_parallel_size"}));
+    HEADROOM_VERL_CHECK(packing(s, s.ref.forward, s.ref.ulysses, ref + "log_prob_micro_batch_size_per_gpu",
+                                ref + "log_prob_max_token_len_per_gpu"));
+  }
+  if (s.critic.exists)
+    HEADROOM_VERL_CHECK(trained(
+        s, s.critic,
+        {.mini = "critic.ppo_mini_batch_size",
+         .micro = "critic.ppo_micro_batch_size_per_gpu",
+         .tokens = s.v1 ? "critic.ppo_infer_max_token_len_per_gpu" : "critic.ppo_max_token_len_per_gpu",
+         .forward_micro = "critic.forward_micro_batch_size_per_gpu",
+         .forward_tokens = "critic.forward_max_token_len_per_gpu",
+         .ulysses = "critic.ulysses_sequence_parallel_size",
+         .tensor = "critic.megatron.tensor_model_parallel_size"}));
+  if (s.reward.exists)
+    HEADROOM_VERL_CHECK(packing(s, s.reward.forward, s.reward.ulysses,
+                                "reward_model.micro_batch_size_per_gpu",
+                                "reward_model.forward_max_token_len_per_gpu"));
+  if (s.reward_engine.exists)
+    HEADROOM_VERL_CHECK(engine(s, s.reward_engine, s.reward_model.get(),
+                               s.after(0, 7, 1) ? "reward.reward_model.rollout." : "reward_model.rollout."));
+  return {};
+}
+
+#undef HEADROOM_VERL_CHECK
+
+}  // namespace headroom::verl

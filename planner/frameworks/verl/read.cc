@@ -1,0 +1,301 @@
+#include "planner/frameworks/verl/read.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "models/base/nearest.h"
+#include "planner/configuration/override.h"
+#include "planner/configuration/value_grammar.h"
+#include "planner/frameworks/verl/job.h"
+#include "planner/frameworks/verl/keys.h"
+
+namespace headroom::verl {
+namespace {
+
+constexpr std::size_t kMostSuggestions = 20;
+
+bool is_list_of_overrides(const JobInput::File& file) {
+  return file.document.is_scalar() || looks_like_overrides(file.text);
+}
+
+/// Hydra's `--config-name` and `defaults:` can choose Megatron, as `model_engine` does in new releases.
+bool names_megatron(const JobInput& input) {
+  for (const JobInput::File& file : input.files) {
+    const Document* defaults = file.document.find("defaults");
+    if (defaults == nullptr || !defaults->is_list()) continue;
+    for (const Document& item : defaults->items())
+      if (item.is_scalar() && item.text().find("megatron") != std::string::npos) return true;
+  }
+  return false;
+}
+
+Result<Layers> lay(const JobInput& input, const JobOptions& options) {
+  Layers layers;
+  for (const JobInput::File& file : input.files) {
+    if (!is_list_of_overrides(file)) {
+      if (!file.document.is_map())
+        return fail(Error{.message = "expected a map of verl's keys at the top",
+                          .file = file.path,
+                          .line = file.document.line(),
+                          .key = {}});
+      layers.add_file(file.path, file.document);
+      continue;
+    }
+    HEADROOM_ASSIGN(const std::vector<Override> list, parse_override_list(file.text, file.path));
+    for (const Override& change : list) HEADROOM_TRY(layers.apply(change));
+  }
+  for (const std::string& text : options.overrides) {
+    HEADROOM_ASSIGN(const Override change, parse_override(text, "--set"));
+    HEADROOM_TRY(layers.apply(change));
+  }
+  layers.set_environment(options.environment);
+  return layers;
+}
+
+bool matches(Type type, const Document& value) {
+  if (value.is_null()) return true;
+  const Document plain = value.is_scalar() ? Document::scalar(value.text()) : value;
+  switch (type) {
+    case Type::boolean:
+      return plain.as_bool().has_value();
+    case Type::integer:
+      return plain.as_int().has_value();
+    case Type::number:
+      return plain.as_double().has_value();
+    case Type::text:
+      return value.is_scalar();
+    case Type::list:
+      return value.is_list() || value.is_scalar();
+    case Type::map:
+      return value.is_map();
+  }
+  return true;
+}
+
+std::string_view type_name(Type type) {
+  switch (type) {
+    case Type::boolean:
+      return "true or false";
+    case Type::integer:
+      return "an integer";
+    case Type::number:
+      return "a number";
+    case Type::text:
+      return "text";
+    case Type::list:
+      return "a list";
+    case Type::map:
+      return "a map";
+  }
+  return "";
+}
+
+std::string_view last_part(std::string_view key) {
+  return key.substr(key.rfind('.') == std::string_view::npos ? 0 : key.rfind('.') + 1);
+}
+
+/// A key with an effect that `unknown` was probably meant to be: the same place and a similar name, or the
+/// same name in another place of the same section.
+std::string meant(std::string_view unknown) {
+  const std::string_view name = last_part(unknown);
+  const std::string_view place = unknown.substr(0, unknown.size() - name.size());
+  std::string_view best;
+  int best_distance = 3;
+  for (std::string_view known : keys_with_effect()) {
+    const std::string_view known_name = last_part(known);
+    if (known.substr(0, known.size() - known_name.size()) != place) continue;
+    const int distance = edit_distance(name, known_name);
+    if (distance < best_distance && distance * 4 <= static_cast<int>(known_name.size())) {
+      best_distance = distance;
+      best = known;
+    }
+  }
+  if (!best.empty()) return std::string(best);
+  const std::string_view section = unknown.substr(0, unknown.find('.'));
+  if (!anywhere || name.size() < 6) return {};  // `n`, `path`, `name` stand in many places by right
+  for (std::string_view known : keys_with_effect())
+    if (last_part(known) == name && known.substr(0, known.find('.')) == section) return std::string(known);
+  return {};
+}
+
+/// Goes through what was given and says what became of it: wrong types, keys that were probably mistyped,
+/// keys of other releases, keys without a program.
+class Usage {
+ public:
+  Usage(Values& values, const Version& version, Settings& settings)
+      : v_(values), version_(version), s_(settings) {}
+
+  std::vector<KeyUse> all() {
+    for (const Layers::Leaf& leaf : v_.layers().given_leaves()) given(leaf);
+    for (const auto& [key, value] : v_.used())
+      if (!value.given && !value.value.is_null())
+        out_.push_back({.key = key,
+                        .value = format_value(value.value),
+                        .file = {},
+                        .line = 0,
+                        .state = KeyUse::State::defaulted});
+    return std::move(out_);
+  }
+
+ private:
+  void given(const Layers::Leaf& leaf) {
+    if (last_part(leaf.key) == "_target_") return;
+    KeyUse use{
+        .key = leaf.key, .value = format_value(*leaf.value), .file = *leaf.file, .line = leaf.value->line()};
+    const Key* key = find_key(leaf.key, version_);
+    const bool exact = key != nullptr && key->path == leaf.key;
+    if (key == nullptr || !exact) {
+      use.state = key == nullptr ? KeyUse::State::unknown : KeyUse::State::ignored;
+      if (v_.used().count(leaf.key) > 0) use.state = KeyUse::State::used;
+      if (use.state != KeyUse::State::used && suggestions_ < kMostSuggestions)
+        suggest(leaf.key, key == nullptr);
+    } else {
+      known(*key, leaf, use);
+    }
+    out_.push_back(std::move(use));
+  }
+
+  void suggest(const std::string& key, bool anywhere) {
+    const std::string near = meant(key, anywhere);
+    if (near.empty() || (v_.layers().given(near) && last_part(near) == last_part(key))) return;
+    v_.warn_at(key, fmt::format("is not a key of verl that Headroom knows; did you mean {}?", near));
+    ++suggestions_;
+  }
+
+  void known(const Key& key, const Layers::Leaf& leaf, KeyUse& use) {
+    const auto value = v_.layers().get(leaf.key);
+    if (value && *value && !matches(key.type, (*value)->value)) {
+      const Document& found = (*value)->value;
+      if (key.effect != Effect::none || key.type == Type::map)
+        v_.fail_at(leaf.key, fmt::format("expected {}, found {}", type_name(key.type),
+                                         format_value(found).substr(0, 80)));
+      return;
+    }
+    const bool in_release = key.since <= version_ && version_ < key.until;
+    if (key.effect == Effect::none) {
+      use.state = KeyUse::State::ignored;
+    } else if (key.effect == Effect::unmodelled) {
+      unmodelled(key, leaf, use);
+    } else if (v_.used().count(leaf.key) == 0) {
+      use.state = KeyUse::State::ignored;
+    }
+    if (!in_release && use.state != KeyUse::State::ignored && value && *value && !(*value)->value.is_null() &&
+        format_value((*value)->value) != key.fallback)
+      v_.warn_at(leaf.key, fmt::format("is not a key of verl {}, which this configuration is taken to be for",
+                                       to_string(version_)));
+  }
+
+  void unmodelled(const Key& key, const Layers::Leaf& leaf, KeyUse& use) {
+    const auto value = v_.layers().get(leaf.key);
+    const Result<Document> fallback = parse_value(key.fallback);
+    if (!value || !*value || !fallback || format_value((*value)->value) == format_value(*fallback)) {
+      use.state = KeyUse::State::ignored;
+      return;
+    }
+    use.state = KeyUse::State::not_modelled;
+    v_.warn_at(leaf.key, "is understood but not modelled: its memory is missing from the prediction");
+    s_.not_modelled.push_back(leaf.key + "=" + format_value((*value)->value));
+  }
+
+  Values& v_;
+  Version version_;
+  Settings& s_;
+  std::vector<KeyUse> out_;
+  std::size_t suggestions_ = 0;
+};
+
+std::string folder_of(const JobInput& input) {
+  if (input.files.empty()) return {};
+  return std::filesystem::path(input.files.front().path).parent_path().string();
+}
+
+Versions stated_versions(Values& values, const JobOptions& options) {
+  Versions out = options.versions;
+  const auto take = [&](std::string& field, const char* key) {
+    if (field.empty()) field = values.text(std::string("headroom.versions.") + key);
+    if (!field.empty() && !parse_version(field))
+      values.fail_at(std::string("headroom.versions.") + key,
+                     fmt::format("expected a version such as 0.9.0, found {}", field));
+  };
+  take(out.framework, "verl");
+  take(out.torch, "torch");
+  take(out.transformers, "transformers");
+  take(out.vllm, "vllm");
+  take(out.sglang, "sglang");
+  take(out.cuda, "cuda");
+  take(out.nccl, "nccl");
+  return out;
+}
+
+}  // namespace
+
+bool detect(const JobInput& input) {
+  for (const JobInput::File& file : input.files) {
+    if (is_list_of_overrides(file)) {
+      if (file.text.find("actor_rollout_ref.") != std::string::npos) return true;
+      continue;
+    }
+    if (file.document.find("actor_rollout_ref") != nullptr) return true;
+  }
+  return false;
+}
+
+Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
+  HEADROOM_ASSIGN(Layers layers, lay(input, options));
+  if (names_megatron(input) && !layers.given("model_engine"))
+    HEADROOM_TRY(layers.apply({.kind = Override::Kind::set,
+                               .key = "model_engine",
+                               .value = Document::scalar("megatron", 0, true),
+                               .file = input.files.front().path,
+                               .line = 1}));
+  auto settings = std::make_shared<Settings>();
+  ReadJob out;
+  Versions stated;
+  Version version;
+  std::vector<std::string> assumptions;
+  {
+    Values early(layers);
+    stated = stated_versions(early, options);
+    HEADROOM_TRY(early.status());
+    InferredVersion inferred = infer_version(layers, stated.vllm);
+    version = stated.framework.empty() ? inferred.version : *parse_version(stated.framework);
+    if (stated.framework.empty()) {
+      out.warnings = std::move(inferred.conflicts);
+      assumptions.push_back(
+          fmt::format("verl {} ({})", to_string(version),
+                      inferred.because.empty() ? "the newest known; no key tells" : inferred.because));
+    }
+  }
+  layers.set_defaults(defaults(version));
+  Values values(layers);
+  *settings = read_settings(values, version, options, folder_of(input));
+  settings->versions = stated_versions(values, options);
+  complete_versions(version, settings->versions);
+  if (stated.vllm.empty() && settings->rollout.name == "vllm")
+    assumptions.push_back(fmt::format("vLLM {}, PyTorch {} (the release's container image)",
+                                      settings->versions.vllm, settings->versions.torch));
+  settings->assumptions.insert(settings->assumptions.begin(), assumptions.begin(), assumptions.end());
+  out.keys = Usage(values, version, *settings).all();
+  HEADROOM_TRY(values.status());
+  Result<Job> job = make_job(*settings);
+  if (!job) {
+    const std::string key = job.error().key;
+    values.fail_with(std::move(job.error()), key);
+    HEADROOM_TRY(values.status());
+  }
+  out.job = std::move(*job);
+  if (!input.files.empty()) out.job.name = std::filesystem::path(input.files.back().path).stem().string();
+  for (Notice& notice : values.take_warnings()) out.warnings.push_back(std::move(notice));
+  out.input = input;
+  out.overrides = options.overrides;
+  out.settings = std::move(settings);
+  return out;
+}
+
+const Settings& settings_of(const ReadJob& read) {
+  return static_cast<const Settings&>(*read.settings);
+}
+
+}  // namespace headroom::verl

@@ -1,0 +1,284 @@
+#include <algorithm>
+
+#include "planner/frameworks/verl/job.h"
+
+namespace headroom::verl {
+namespace {
+
+/// The order of a step, by release:
+///
+///   up to 0.7.0   sync + generate + sleep, reward, log-probs, values, updates, [sync + validate + sleep],
+///   save 0.7.1 – 0.8   generate, sleep, reward, log-probs, values, updates, save, sync, validate 0.9 (V1)
+///   the same; the engine is awake between steps
+///
+/// Residency, FSDP: weights are loaded for every pass and offloaded after it (param_offload), optimizer
+/// states only around updates (optimizer_offload); the cache is emptied after weights go to the host, and not
+/// after optimizer states do. Megatron: the gradient buffer goes with the weights, the fp32 main weights with
+/// the optimizer, and the cache is emptied after both. Releases before 0.8 gather the state dict of a sync
+/// before the engine's weights come back.
+class StepMaker {
+ public:
+  explicit StepMaker(const Settings& s) : s_(s), separate_(s.rollout.nodes > 0) {}
+
+  std::vector<PhaseSpec> start() {
+    init();
+    engines();
+    if (s_.resumed) resume();
+    if (sync_at_end()) weight_sync(PhaseKind::weight_sync);
+    if (s_.val_before_train) validate({});
+    return std::move(phases_);
+  }
+
+  std::vector<PhaseSpec> step() {
+    if (!sync_at_end()) weight_sync(PhaseKind::weight_sync);
+    generate();
+    reward();
+    forward_passes();
+    updates();
+    const When tests{.every = std::max<std::int64_t>(1, s_.test_freq), .from = 0};
+    if (sync_at_end()) {
+      save();
+      weight_sync(PhaseKind::weight_sync);
+      if (s_.test_freq > 0) validate(tests);
+    } else {
+      if (s_.test_freq > 0) validate(tests);
+      save();
+    }
+    return std::move(phases_);
+  }
+
+ private:
+  bool sync_at_end() const { return s_.after(0, 7, 1); }
+  bool sleeps() const { return s_.rollout.free_cache_engine && s_.rollout.enable_sleep_mode && !separate_; }
+
+  static bool megatron(const Worker& w) { return w.strategy == Strategy::megatron; }
+  /// The flags only count for what is not under FSDP2's own offload policy.
+  static bool policy(const Worker& w) { return w.strategy == Strategy::fsdp2 && w.fsdp.offload_policy; }
+  static bool moves_weights(const Worker& w) {
+    return megatron(w) ? w.megatron.param_offload : w.fsdp.param_offload && !policy(w);
+  }
+  static bool moves_optimizer(const Worker& w) {
+    return megatron(w) ? w.megatron.optimizer_offload : w.fsdp.optimizer_offload && !policy(w);
+  }
+  static unsigned optimizer_parts(const Worker& w) {
+    return megatron(w) ? kOptimizer | kMasterWeights : unsigned{kOptimizer};
+  }
+
+  PhaseSpec& phase(PhaseKind kind) {
+    PhaseSpec spec;
+    spec.kind = kind;
+    phases_.push_back(std::move(spec));
+    return phases_.back();
+  }
+  void act(Verb verb, const std::string& role, unsigned parts = 0) {
+    Action action;
+    action.verb = verb;
+    action.role = role;
+    action.parts = parts;
+    phases_.back().actions.push_back(std::move(action));
+  }
+  void act_engine(Verb verb, const std::string& engine, const std::string& role = "") {
+    Action action;
+    action.verb = verb;
+    action.engine = engine;
+    action.role = role;
+    phases_.back().actions.push_back(std::move(action));
+  }
+
+  void to_host(const Worker& w, const std::string& name) {
+    if (moves_weights(w)) {
+      act(Verb::offload, name, kWeights);
+      if (megatron(w)) act(Verb::release, name, kGradients);
+      act(Verb::empty_cache, name);
+    }
+    if (moves_optimizer(w)) {
+      act(Verb::offload, name, optimizer_parts(w));
+      if (megatron(w)) act(Verb::empty_cache, name);
+    }
+  }
+
+  void init() {
+    phase(PhaseKind::init);
+    if (s_.critic.exists) {
+      act(Verb::build, "critic");
+      act(Verb::build_optimizer, "critic");
+      to_host(s_.critic, "critic");
+    }
+    if (s_.ref.exists && s_.actor.lora.rank == 0) {
+      act(Verb::build, "ref");
+      if (megatron(s_.ref) && s_.ref.megatron.param_offload) act(Verb::offload, "ref", kWeights);
+    }
+    if (s_.reward.exists) act(Verb::build, "reward");
+    act(Verb::build, "actor");
+    act(Verb::build_optimizer, "actor");
+    to_host(s_.actor, "actor");
+    act(Verb::empty_cache, "actor");
+  }
+
+  void engines() {
+    if (s_.reward_engine.exists) {
+      phase(PhaseKind::engine_init).name = "reward_engine_init";
+      act_engine(Verb::start_engine, "reward");
+      if (s_.reward_engine.free_cache_engine && s_.reward_engine.nodes == 0)
+        act_engine(Verb::sleep, "reward");
+    }
+    phase(PhaseKind::engine_init);
+    act_engine(Verb::start_engine, "rollout");
+    if (sleeps()) act_engine(Verb::sleep, "rollout");
+  }
+
+  /// A checkpoint brings optimizer states, which then follow the same offload rules.
+  void resume() {
+    phase(PhaseKind::load);
+    for (const auto& [worker, name] : {std::pair{&s_.critic, "critic"}, std::pair{&s_.actor, "actor"}}) {
+      if (!worker->exists) continue;
+      if (moves_weights(*worker)) act(Verb::load, name, kWeights);
+      act(Verb::create_states, name, kOptimizer);
+      to_host(*worker, name);
+    }
+  }
+
+  void weight_sync(PhaseKind kind) {
+    phase(kind);
+    const Worker& a = s_.actor;
+    const bool fsdp2 = a.strategy == Strategy::fsdp2;
+    const bool fsdp1 = a.strategy == Strategy::fsdp;
+    // FSDP2 sends from wherever its shards are since 0.9; everything else loads them first.
+    const bool loads = moves_weights(a) && !(fsdp2 && s_.after(0, 9, 0));
+    const bool early = fsdp1 && !s_.after(0, 8, 0);  // the state dict comes before the engine's weights
+    act(Verb::expandable_off, "actor");
+    if (early) {
+      if (loads) act(Verb::load, "actor", kWeights);
+      act(Verb::export_weights, "actor");
+      if (loads) act(Verb::offload, "actor", kWeights);
+    }
+    act(Verb::empty_cache, "actor");
+    if (sleeps()) act_engine(Verb::wake_weights, "rollout");
+    if (!early) {
+      if (loads) act(Verb::load, "actor", kWeights);
+      if (fsdp1) act(Verb::export_weights, "actor");
+    }
+    act_engine(Verb::sync_weights, "rollout", "actor");
+    if (loads && !early) act(Verb::offload, "actor", kWeights);
+    act(Verb::empty_cache, "actor");
+    if (sleeps()) act_engine(Verb::wake_kv, "rollout");
+    act(Verb::expandable_on, "actor");
+  }
+
+  void sleep() {
+    if (!sleeps()) return;
+    phase(PhaseKind::sleep);
+    act_engine(Verb::sleep, "rollout");
+  }
+
+  void generate() {
+    phase(PhaseKind::generate).overlaps_next = separate_ && s_.trainer_mode == "separate_async";
+    act_engine(Verb::generate, "rollout");
+    sleep();
+  }
+
+  void reward() {
+    if (s_.reward_engine.exists) {
+      phase(PhaseKind::reward);
+      act_engine(Verb::score, "reward");
+    } else if (s_.reward.exists) {
+      forward(PhaseKind::reward, s_.reward, "reward", Output::rewards);
+    }
+  }
+
+  void forward(PhaseKind kind, const Worker& w, const std::string& name, Output output) {
+    phase(kind);
+    const bool moves = moves_weights(w) && (name == "actor" || name == "critic" || megatron(w));
+    if (moves) act(Verb::load, name, kWeights);
+    act(Verb::forward, name);
+    phases_.back().actions.back().output = output;
+    if (!moves) return;
+    act(Verb::offload, name, kWeights);
+    act(Verb::empty_cache, name);
+  }
+
+  void forward_passes() {
+    if (!s_.bypass_mode) forward(PhaseKind::actor_logprob, s_.actor, "actor", Output::logprobs);
+    if (s_.ref.exists) {
+      // With LoRA the actor's own weights run, adapters off, and are moved as the actor's.
+      if (s_.actor.lora.rank > 0 && moves_weights(s_.actor)) {
+        phase(PhaseKind::ref_logprob);
+        act(Verb::load, "actor", kWeights);
+        act(Verb::forward, "ref");
+        act(Verb::offload, "actor", kWeights);
+        act(Verb::empty_cache, "actor");
+      } else {
+        forward(PhaseKind::ref_logprob, s_.ref, "ref", Output::logprobs);
+      }
+    }
+    if (s_.critic.exists) forward(PhaseKind::critic_values, s_.critic, "critic", Output::values);
+  }
+
+  void train(PhaseKind kind, const Worker& w, const std::string& name, std::int64_t from) {
+    phase(kind).when.from = from;
+    if (moves_weights(w)) act(Verb::load, name, megatron(w) ? kWeights | kGradients : unsigned{kWeights});
+    if (moves_optimizer(w)) {
+      act(Verb::load, name, optimizer_parts(w));
+      if (megatron(w)) act(Verb::empty_cache, name);
+    }
+    act(Verb::train, name);
+    if (!megatron(w)) act(Verb::release, name, kGradients);
+    to_host(w, name);
+  }
+
+  void updates() {
+    if (s_.critic.exists) train(PhaseKind::train_critic, s_.critic, "critic", 0);
+    // verl counts steps from 1: the actor is updated from step number critic_warmup on.
+    train(PhaseKind::train_actor, s_.actor, "actor", std::max<std::int64_t>(0, s_.critic_warmup - 1));
+  }
+
+  void save() {
+    if (s_.save_freq <= 0) return;
+    phase(PhaseKind::save_checkpoint).when.every = s_.save_freq;
+    for (const auto& [worker, name] : {std::pair{&s_.actor, "actor"}, std::pair{&s_.critic, "critic"}}) {
+      if (!worker->exists) continue;
+      const unsigned moved = megatron(*worker) ? kWeights | kGradients : unsigned{kWeights};
+      if (moves_weights(*worker)) act(Verb::load, name, moved);
+      act(Verb::save, name);
+      phases_.back().actions.back().gathered = worker->saves_whole_model;
+      if (!moves_weights(*worker)) continue;
+      act(Verb::offload, name, kWeights);
+      if (megatron(*worker)) act(Verb::release, name, kGradients);
+      act(Verb::empty_cache, name);
+    }
+  }
+
+  /// Old releases wake the engine for it and put it to sleep again.
+  void validate(When when) {
+    const std::size_t first = phases_.size();
+    if (!sync_at_end()) weight_sync(PhaseKind::weight_sync);
+    phase(PhaseKind::validate);
+    act_engine(Verb::generate, "rollout");
+    if (s_.reward_engine.exists) {
+      // A colocated reward engine scores while the rollout sleeps; afterwards it is synced again.
+      const bool takes_turns = sleeps() && s_.reward_engine.nodes == 0;
+      if (takes_turns) act_engine(Verb::sleep, "rollout");
+      act_engine(Verb::score, "reward");
+      if (takes_turns && sync_at_end()) weight_sync(PhaseKind::weight_sync);
+    } else if (!sync_at_end()) {
+      sleep();
+    }
+    for (std::size_t i = first; i < phases_.size(); ++i) phases_[i].when = when;
+  }
+
+  const Settings& s_;
+  bool separate_;
+  std::vector<PhaseSpec> phases_;
+};
+
+}  // namespace
+
+std::vector<PhaseSpec> make_start(const Settings& settings) {
+  return StepMaker(settings).start();
+}
+
+std::vector<PhaseSpec> make_step(const Settings& settings) {
+  return StepMaker(settings).step();
+}
+
+}  // namespace headroom::verl

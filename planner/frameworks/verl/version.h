@@ -1,0 +1,42 @@
+#pragma once
+
+#include <compare>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/configuration/layers.h"
+#include "planner/frameworks/read_job.h"
+#include "simulator/job/job.h"
+
+namespace headroom::verl {
+
+/// A library's release number: `0.7.1`, `v0.10.0.dev0`, `0.4.10.post2`. What follows the numbers is dropped.
+struct Version {
+  int major = 0, minor = 0, patch = 0;
+  auto operator<=>(const Version&) const = default;
+};
+
+std::optional<Version> parse_version(std::string_view text);
+std::string to_string(const Version& version);
+
+inline constexpr Version kOldest{0, 3, 0};
+inline constexpr Version kNewest{0, 9, 0};  ///< what is assumed when nothing tells
+inline constexpr Version kNever{999, 0, 0};
+
+/// The release whose keys a configuration has.
+struct InferredVersion {
+  Version version = kNewest;
+  std::string because;            ///< the clues, for the list of assumptions; empty: none
+  std::vector<Notice> conflicts;  ///< clues that contradict each other
+};
+
+/// Infers verl's version from keys that only some releases have (`clues` in version.cc is the table), and,
+/// when no key tells, from the vLLM version. Of the releases that agree with every clue the newest is taken.
+InferredVersion infer_version(const Layers& layers, const std::string& vllm);
+
+/// The library releases that a verl release is shipped with; `versions` keeps what it already has.
+void complete_versions(const Version& verl, Versions& versions);
+
+}  // namespace headroom::verl
