@@ -96,9 +96,9 @@ std::string_view last_part(std::string_view key) {
   return key.substr(key.rfind('.') == std::string_view::npos ? 0 : key.rfind('.') + 1);
 }
 
-/// A key with an effect that `unknown` was probably meant to be: the same place and a similar name, or the
-/// same name in another place of the same section.
-std::string meant(std::string_view unknown) {
+/// A key with an effect that `unknown` was probably meant to be: the same place and a similar name, or, when
+/// `anywhere`, the same name in another place of the same section.
+std::string meant(std::string_view unknown, bool anywhere) {
   const std::string_view name = last_part(unknown);
   const std::string_view place = unknown.substr(0, unknown.size() - name.size());
   std::string_view best;
