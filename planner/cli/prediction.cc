@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "planner/cli/lengths.h"
 #include "planner/cli/output.h"
 #include "planner/writers/writer.h"
 #include "simulator/hardware/library.h"
@@ -64,6 +65,16 @@ void add_versions(const Versions& versions, Report& report) {
     if (!version.empty()) report.versions.emplace_back(library, version);
 }
 
+/// Both reports are of one job: devices and phases come in the same order.
+void add_expected(const Report& expected, Report& report) {
+  for (std::size_t d = 0; d < std::min(report.devices.size(), expected.devices.size()); ++d) {
+    std::vector<PhaseReport>& phases = report.devices[d].phases;
+    const std::vector<PhaseReport>& others = expected.devices[d].phases;
+    for (std::size_t i = 0; i < std::min(phases.size(), others.size()); ++i)
+      phases[i].expected_device = others[i].peak_device;
+  }
+}
+
 std::string joined(std::span<const Report> reports, const writers::Writer& writer) {
   if (reports.size() == 1) return writer.write(reports[0]);
   const bool json = std::string_view(writer.flag) == "--json";
@@ -95,6 +106,9 @@ Result<Run> load_run(const std::string& path, const Common& common, Streams& str
   HEADROOM_ASSIGN(run.read, read(path, job_options(common), streams));
   run.framework = find_framework(run.read.job.framework);
   HEADROOM_TRY(validate_job(run.read.job));
+  if (common.lengths) {
+    HEADROOM_ASSIGN(run.read.job.lengths, read_lengths(*common.lengths, run.read.job.batch));
+  }
   HEADROOM_ASSIGN(run.hardware, hardware_of(run.read, path));
   run.limits = limits_of(common, run.hardware);
   for (const auto& [pool, budget] : run.limits.pools) {
@@ -108,6 +122,11 @@ Result<Run> load_run(const std::string& path, const Common& common, Streams& str
 
 Result<Report> predict(const Run& run, const Executor& executor) {
   HEADROOM_ASSIGN(Report report, executor(run.read.job, run.hardware));
+  if (!run.read.job.lengths.source.empty()) {
+    HEADROOM_ASSIGN(const Report expected,
+                    executor(at_expected_lengths(run.read.job, run.read.job.lengths), run.hardware));
+    add_expected(expected, report);
+  }
   if (report.title.empty()) report.title = run.read.job.name;
   report.framework = run.read.job.framework;
   if (!run.read.job.versions.framework.empty())

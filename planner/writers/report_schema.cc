@@ -75,6 +75,7 @@ const char* report_schema() {
         "step": {"type": "integer", "description": "-1 is init, the first step is 0"},
         "phase": {"type": "string"},
         "peak_device": {"type": "integer", "description": "all memory in use on the card"},
+        "expected_peak_device": {"type": "integer", "description": "at expected lengths (--lengths)"},
         "peak_host": {"type": "integer", "description": "of a node"},
         "margin_bytes": {"type": "integer"},
         "seconds": {"type": "number"},

@@ -38,20 +38,35 @@ bool runs_out(const PhaseReport& phase) {
 }
 
 std::string phase_rows(const DeviceReport& device, const Report& report, const TableStyle& style) {
-  Columns columns({Align::left, Align::right, Align::left, Align::right, Align::right, Align::right,
-                   Align::right, Align::right, Align::right, Align::left});
-  columns.add(
-      {"phase", "step", "GiB of the budget", "device", "margin", "spare", "reserved", "allocated", "host"});
-  for (const PhaseReport* phase : worst_steps(device)) {
+  const std::vector<const PhaseReport*> phases = worst_steps(device);
+  const bool expected = std::any_of(phases.begin(), phases.end(), [](const PhaseReport* phase) {
+    return phase->expected_device.has_value();
+  });
+  std::vector<Align> alignment = {Align::left, Align::right, Align::left};
+  alignment.insert(alignment.end(), expected ? 7 : 6, Align::right);
+  alignment.push_back(Align::left);
+  std::vector<std::string> head = {"phase", "step",     "GiB of the budget", "device", "margin",
+                                   "spare", "reserved", "allocated",         "host"};
+  if (expected) head.insert(head.begin() + 3, "expected");
+  Columns columns(std::move(alignment));
+  columns.add(std::move(head));
+  for (const PhaseReport* phase : phases) {
     const ProcessPhase* process = largest_process(*phase);
     const Bytes left = report.budget - phase->peak_device - phase->margin;
-    columns.add({phase->phase, std::to_string(phase->step), phase_bar(*phase, report.budget, style),
-                 (phase->bounded ? "≤ " : "") + gib(phase->peak_device), gib(phase->margin), gib(left),
-                 process == nullptr ? "" : gib(process->peak_reserved),
-                 process == nullptr ? "" : gib(process->peak_allocated), gib(phase->peak_host),
-                 runs_out(*phase) ? "out of memory"
-                 : left < 0       ? "too much"
-                                  : ""});
+    std::vector<std::string> row = {phase->phase,
+                                    std::to_string(phase->step),
+                                    phase_bar(*phase, report.budget, style),
+                                    (phase->bounded ? "≤ " : "") + gib(phase->peak_device),
+                                    gib(phase->margin),
+                                    gib(left),
+                                    process == nullptr ? "" : gib(process->peak_reserved),
+                                    process == nullptr ? "" : gib(process->peak_allocated),
+                                    gib(phase->peak_host),
+                                    runs_out(*phase) ? "out of memory"
+                                    : left < 0       ? "too much"
+                                                     : ""};
+    if (expected) row.insert(row.begin() + 3, phase->expected_device ? gib(*phase->expected_device) : "");
+    columns.add(std::move(row));
   }
   return columns.text("  ");
 }

@@ -22,6 +22,7 @@ TEST(Json, FollowsItsSchema) {
   device.holders = {
       {.module = "lm_head", .operation = "matmul", .component = Component::logits, .bytes = 5, .blocks = 1}};
   device.phases[0].bounded = true;
+  device.phases[0].expected_device = 3;
   device.phases[0].processes[0].reserved_after_empty = 7;
   device.phases[0].processes[0].out_of_memory = "tried";
   EXPECT_EQ(test::schema_violation(schema, Json::parse(json(full))), "");

@@ -54,6 +54,13 @@ TEST(Table, NamesAPhaseThatRunsOutOfMemory) {
   EXPECT_THAT(verdict(report), HasSubstr("does not fit"));
 }
 
+TEST(Table, ShowsExpectedBesideWorst) {
+  Report report = test::sample_report();
+  report.devices[0].phases[1].expected_device = 30 * kGiB;
+  EXPECT_THAT(table(report), HasSubstr("  expected  device  margin"));
+  EXPECT_THAT(table(report), HasSubstr("   30.00   40.00    1.00"));
+}
+
 TEST(Table, AnEmptyReportIsShort) {
   EXPECT_EQ(table(Report{}), "fits\n");
 }
