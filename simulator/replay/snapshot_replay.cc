@@ -18,6 +18,14 @@ std::string hex(std::int64_t address) {
   return fmt::format("0x{:x}", static_cast<std::uint64_t>(address));
 }
 
+/// Native segments of the small pool have one size, which no large one has; mapped memory comes in chunks of
+/// that size, in the large pool in larger ones.
+bool is_small(const TraceEvent& e) {
+  if (e.action == TraceAction::segment_unmap)
+    return e.size % allocator::AllocatorSettings{}.large_segment_size != 0;
+  return e.size == allocator::kSmallSegment;
+}
+
 /// The state of an address, as far as events tell.
 enum Known : std::uint32_t { kLive, kPending, kFree };
 
@@ -140,7 +148,7 @@ class Completion {
       const TraceEvent& e = event(i);
       const SnapshotHeap::Home home{
           history_.stream_of_context.empty() ? std::uint16_t{0} : history_.stream_of_context[e.context], 0,
-          e.size == allocator::kSmallSegment, e.action == TraceAction::segment_unmap};
+          is_small(e), e.action == TraceAction::segment_unmap};
       switch (e.action) {
         case TraceAction::segment_alloc:
           unlisted_ += native.erase(e.address) == 0;
@@ -343,16 +351,16 @@ Status SnapshotReplay::start() {
 }
 
 SnapshotHeap::Home SnapshotReplay::home_of(const TraceEvent& event) const {
-  SnapshotHeap::Home home{history_.stream_of_context[event.context], 0,
-                          event.size == allocator::kSmallSegment, event.action == TraceAction::segment_map};
-  // The final segment at this address, if it is of the same stream, tells pool and half.
+  SnapshotHeap::Home home{history_.stream_of_context[event.context], 0, is_small(event),
+                          event.action == TraceAction::segment_map};
+  // The segment that still stands at the end tells its pool; an address can have had others before.
   const auto after =
       std::ranges::upper_bound(final_segments_, std::pair(event.address, snapshot_.segments.size()));
   if (after == final_segments_.begin()) return home;
   const SnapshotSegment& segment = snapshot_.segments[std::prev(after)->second];
-  if (event.address - segment.address >= segment.size || segment.stream != history_.streams[home.stream])
-    return home;
-  home.small = segment.small;
+  const bool inside = event.address - segment.address < segment.size && segment.expandable == home.expandable;
+  const bool same = home.expandable || (event.address == segment.address && event.size == segment.size);
+  if (!inside || !same || segment.stream != history_.streams[home.stream]) return home;
   const auto pool = std::ranges::find(history_.pools, segment.pool);
   home.pool = static_cast<std::uint16_t>(pool - history_.pools.begin());
   return home;

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <thread>
 
-#include "simulator/allocator/caching_allocator.h"
 #include "simulator/allocator/virtual_device.h"
 #include "simulator/replay/what_if_advice.h"
 
@@ -48,11 +47,12 @@ class RecordedStreams : public allocator::VirtualDevice {
 class Run {
  public:
   Run(const AllocationStream& stream, const WhatIfSetting& setting,
-      const allocator::AllocatorSettings& settings, std::optional<Bytes> limit, allocator::Observer* observer)
+      const allocator::AllocatorSettings& settings, std::optional<Bytes> limit, StreamObserver* observer)
       : stream_(stream),
         setting_(setting),
         device_(limit.value_or(kNoLimit), limit.has_value()),
-        allocator_(settings, device_, observer),
+        allocator_(settings, device_, observer != nullptr ? observer->allocator_observer() : nullptr),
+        observer_(observer),
         blocks_(stream.allocations, allocator::kNullBlock) {
     if (limit && settings.garbage_collection_threshold > 0) allocator_.set_memory_fraction(0.5);
     for (std::uint32_t pool = 1; pool < stream.pools; ++pool) pools_.push_back(allocator_.create_pool());
@@ -63,6 +63,7 @@ class Run {
     outcome.setting = setting_;
     for (std::size_t i = 0; i < stream_.events.size(); ++i) {
       if (i == stream_.initial) begin_counting();
+      if (observer_ != nullptr) observer_->before(stream_.events[i]);
       if (!step(stream_.events[i])) {
         outcome.out_of_memory = allocator_.out_of_memory();
         outcome.failed_event = i;
@@ -77,6 +78,7 @@ class Run {
     outcome.retries = statistics.num_alloc_retries;
     outcome.device_allocs = statistics.num_device_alloc;
     outcome.device_frees = statistics.num_device_free;
+    if (observer_ != nullptr) observer_->after_run(allocator_, setting_.conf);
     return outcome;
   }
 
@@ -148,6 +150,7 @@ class Run {
   const WhatIfSetting& setting_;
   RecordedStreams device_;
   CachingAllocator allocator_;
+  StreamObserver* observer_;
   std::vector<BlockId> blocks_;
   std::vector<allocator::PoolId> pools_;
   std::vector<std::pair<std::uint32_t, allocator::EventToken>> pending_;
@@ -157,7 +160,7 @@ class Run {
 }  // namespace
 
 Result<WhatIfOutcome> run_setting(const AllocationStream& stream, const WhatIfSetting& setting,
-                                  std::optional<Bytes> limit, allocator::Observer* observer) {
+                                  std::optional<Bytes> limit, StreamObserver* observer) {
   auto settings = allocator::parse_allocator_settings(setting.conf);
   if (!settings) {
     Error error = settings.error();

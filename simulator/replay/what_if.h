@@ -9,6 +9,7 @@
 
 #include "models/base/bytes.h"
 #include "models/base/result.h"
+#include "simulator/allocator/caching_allocator.h"
 #include "simulator/allocator/observer.h"
 #include "simulator/allocator/out_of_memory.h"
 #include "simulator/replay/stream.h"
@@ -40,13 +41,22 @@ struct WhatIfOutcome {
   std::string skipped;  ///< why this row was not run; empty: it was
 };
 
+/// Sees a stream's run: each event before it is executed, what the allocator does for it, and the end.
+class StreamObserver {
+ public:
+  virtual ~StreamObserver() = default;
+  virtual void before(const StreamEvent&) {}
+  virtual allocator::Observer* allocator_observer() { return nullptr; }
+  virtual void after_run(const allocator::CachingAllocator&, std::string_view /*conf*/) {}
+};
+
 /// Executes a stream under a setting. With a limit, the device has no more than these bytes for this process;
 /// garbage collection then works as with a memory fraction of that size. An error only for a setting string
 /// that PyTorch would refuse.
 ///
 /// Takes about 30 ns an event, and memory for four bytes an allocation.
 Result<WhatIfOutcome> run_setting(const AllocationStream& stream, const WhatIfSetting& setting,
-                                  std::optional<Bytes> limit, allocator::Observer* observer = nullptr);
+                                  std::optional<Bytes> limit, StreamObserver* observer = nullptr);
 
 struct WhatIf {
   WhatIfOutcome baseline;               ///< the settings that the stream was recorded under

@@ -22,7 +22,7 @@ AllocationStream recorded(const std::string& name) {
   return std::move(*stream);
 }
 
-WhatIfOutcome run_as_recorded(const AllocationStream& stream, allocator::Observer* observer = nullptr) {
+WhatIfOutcome run_as_recorded(const AllocationStream& stream, StreamObserver* observer = nullptr) {
   return run_setting(stream, {"as recorded", stream.settings, false, false}, std::nullopt, observer).value();
 }
 
@@ -57,8 +57,9 @@ INSTANTIATE_TEST_SUITE_P(OfRlhfLoops, RecordedStream,
                          });
 
 /// Segments as the simulated allocator gets and returns them.
-class SegmentSequence : public allocator::Observer {
+class SegmentSequence : public StreamObserver, public allocator::Observer {
  public:
+  allocator::Observer* allocator_observer() override { return this; }
   std::vector<std::pair<Kind, Bytes>> events;
   void segment_alloc(allocator::Address, Bytes size, allocator::Stream) override {
     events.emplace_back(Kind::segment_alloc, size);
