@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <ostream>
 
+#include "planner/cli/replay_snapshot.h"
 #include "simulator/replay/verify.h"
 
 namespace headroom::cli {
@@ -23,21 +25,25 @@ int compare_recordings(const std::string& path, replay::Comparison comparison, S
 }  // namespace
 
 Command replay_command() {
+  std::vector<Option> options = {
+      {"FILE", "", "a snapshot (pickle), an allocation stream (JSON) or recordings (.jsonl); .gz too", true},
+      {"--verify", "", "recordings: compare every event; exit 4 when any differs"},
+      {"--predict", "", "the same, taking segment placement from the driver model"}};
+  std::ranges::move(replay_snapshot_options(), std::back_inserter(options));
   return {.name = "replay",
-          .summary = "runs recorded allocations through the simulated allocator",
-          .options = {{"FILE", "", "recordings of the allocator (.jsonl, .jsonl.gz)", true},
-                      {"--verify", "", "compare every event with the recording; exit 4 when any differs"},
-                      {"--predict", "", "the same, taking segment placement from the driver model"}},
-          .common = 0,
+          .summary = "what a recorded run's memory did, and what other allocator settings would have done",
+          .options = std::move(options),
+          .common = kJsonFlag,
           .run = replay};
 }
 
 int replay(const Arguments& arguments, Streams& streams) {
   const bool verify = arguments.has("--verify"), predict = arguments.has("--predict");
-  if (verify == predict) {
+  if (verify && predict) {
     return report_error({.message = "expected one of --verify and --predict", .file = {}, .key = "replay"},
                         streams);
   }
+  if (!verify && !predict) return replay_snapshot(arguments.text("FILE"), arguments, streams);
   return compare_recordings(arguments.text("FILE"),
                             verify ? replay::Comparison::verify : replay::Comparison::predict, streams);
 }

@@ -268,7 +268,7 @@ std::vector<PhaseUse> annotated_phases(const Snapshot& snapshot, const SnapshotH
 Result<DeviceAnalysis> analyse_device(const Snapshot& snapshot, std::size_t device) {
   DeviceAnalysis result;
   HEADROOM_ASSIGN(result.history, complete_history(snapshot, device));
-  HEADROOM_ASSIGN(const allocator::AllocatorSettings settings, settings_of(snapshot));
+  const allocator::AllocatorSettings settings = settings_of(snapshot);
   HEADROOM_TRY(Analysis(snapshot, result, settings).run());
   return result;
 }

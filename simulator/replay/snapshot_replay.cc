@@ -306,17 +306,25 @@ Result<SnapshotHistory> complete_history(const Snapshot& snapshot, std::size_t d
   return Completion(snapshot, device).run();
 }
 
-Result<AllocatorSettings> settings_of(const Snapshot& snapshot) {
-  const SnapshotSettings& known = snapshot.settings;
-  if (!known.conf.empty()) {
-    if (auto parsed = allocator::parse_allocator_settings(known.conf); parsed) return parsed;
+std::string conf_of(const SnapshotSettings& settings) {
+  if (!settings.conf.empty() && allocator::parse_allocator_settings(settings.conf)) return settings.conf;
+  std::string conf;
+  const auto add = [&](const std::string& option) { conf += (conf.empty() ? "" : ",") + option; };
+  if (settings.expandable_segments) add("expandable_segments:True");
+  if (settings.max_split_size) add(fmt::format("max_split_size_mb:{}", *settings.max_split_size / kMiB));
+  if (settings.garbage_collection_threshold > 0)
+    add(fmt::format("garbage_collection_threshold:{}", settings.garbage_collection_threshold));
+  if (std::ranges::any_of(settings.roundup_power2_divisions, [](int divisions) { return divisions != 0; })) {
+    std::string list;
+    for (std::size_t i = 0; i < settings.roundup_power2_divisions.size(); ++i)
+      list += fmt::format("{}{}:{}", i == 0 ? "" : ",", 1 << i, settings.roundup_power2_divisions[i]);
+    add(fmt::format("roundup_power2_divisions:[{}]", list));
   }
-  AllocatorSettings settings;
-  settings.expandable_segments = known.expandable_segments;
-  if (known.max_split_size) settings.max_split_size = *known.max_split_size;
-  settings.garbage_collection_threshold = known.garbage_collection_threshold;
-  settings.roundup_power2_divisions = known.roundup_power2_divisions;
-  return settings;
+  return allocator::parse_allocator_settings(conf) ? conf : "";
+}
+
+AllocatorSettings settings_of(const Snapshot& snapshot) {
+  return allocator::parse_allocator_settings(conf_of(snapshot.settings)).value_or(AllocatorSettings{});
 }
 
 SnapshotReplay::SnapshotReplay(const Snapshot& snapshot, const SnapshotHistory& history,

@@ -55,8 +55,10 @@ struct SnapshotHistory {
 /// an allocation over a live one.
 Result<SnapshotHistory> complete_history(const Snapshot& snapshot, std::size_t device);
 
-/// The allocator's settings at the dump: the option string, else the values of `allocator_settings`.
-Result<allocator::AllocatorSettings> settings_of(const Snapshot& snapshot);
+/// The option string of the settings at the dump: the recorded one where it is understood, else one made of
+/// the other values of `allocator_settings`.
+std::string conf_of(const SnapshotSettings& settings);
+allocator::AllocatorSettings settings_of(const Snapshot& snapshot);
 
 /// Executes a completed history event by event.
 class SnapshotReplay {

@@ -32,7 +32,10 @@ class Converter {
 
   AllocationStream run() {
     out_.name = fmt::format("device {}", history_.device);
-    out_.settings = snapshot_.settings.conf;
+    out_.settings = conf_of(snapshot_.settings);
+    if (!snapshot_.settings.conf.empty() && out_.settings != snapshot_.settings.conf)
+      out_.notes.push_back(fmt::format("the recorded settings `{}` are not understood; taken as `{}`",
+                                       snapshot_.settings.conf, out_.settings));
     out_.streams = static_cast<std::uint32_t>(history_.streams.size());
     out_.pools = static_cast<std::uint32_t>(history_.pools.size());
     allocate_start();

@@ -24,14 +24,13 @@ auto rank(const WhatIfOutcome& row, Bytes best_peak) {
                     row.device_allocs);
 }
 
-/// `export …` and, if so, where to empty the cache.
+/// What to do, as the beginning of a sentence.
 std::string instruction(const WhatIfSetting& setting) {
-  std::string conf = setting.conf.empty() ? "unset PYTORCH_CUDA_ALLOC_CONF"
-                                          : fmt::format("export PYTORCH_CUDA_ALLOC_CONF={}", setting.conf);
-  if (setting.empty_at_phase_ends)
-    return setting.conf.empty() ? "call torch.cuda.empty_cache() at the end of every phase"
-                                : conf + " and call torch.cuda.empty_cache() at the end of every phase";
-  return conf;
+  const std::string emptying = "all torch.cuda.empty_cache() at the end of every phase";
+  if (setting.conf.empty())
+    return setting.empty_at_phase_ends ? "C" + emptying : "Unset PYTORCH_CUDA_ALLOC_CONF";
+  const std::string conf = fmt::format("Use `export PYTORCH_CUDA_ALLOC_CONF={}`", setting.conf);
+  return setting.empty_at_phase_ends ? conf + " and c" + emptying : conf;
 }
 
 std::string reserved(const WhatIfOutcome& row) {

@@ -62,7 +62,7 @@ TEST(SnapshotAnalysis, EndsInTheBlocksOfTheSnapshot) {
     const auto history = complete_history(snapshot, 0);
     ASSERT_TRUE(history) << history.error().text();
     const auto settings = settings_of(snapshot);
-    SnapshotReplay replay(snapshot, *history, *settings);
+    SnapshotReplay replay(snapshot, *history, settings);
     ASSERT_TRUE(replay.start());
     for (std::size_t i = 0; i < history->count; ++i) ASSERT_TRUE(replay.step(i));
     const SnapshotHeap& heap = replay.heap();
@@ -92,7 +92,7 @@ TEST(SnapshotAnalysis, TruncatedHistoriesAgreeWithWholeOnes) {
   ASSERT_FALSE(b.history.missing.empty());
   EXPECT_THAT(b.history.missing.front(), HasSubstr("were not recorded"));
   auto settings = settings_of(whole);
-  SnapshotReplay replay(whole, a.history, *settings);
+  SnapshotReplay replay(whole, a.history, settings);
   ASSERT_TRUE(replay.start());
   const std::size_t skipped = a.history.count - 400;
   for (std::size_t i = 0; i < skipped; ++i) ASSERT_TRUE(replay.step(i));
@@ -121,6 +121,20 @@ TEST(SnapshotAnalysis, FindsPhasesAndHolders) {
     if (!holder.site) continue;
     EXPECT_THAT(frame_text(snapshot, holder.site.value()), HasSubstr("record_snapshots.py"));
   }
+}
+
+TEST(SnapshotAnalysis, SettingsOfAnotherVersionAreTakenByTheirValues) {
+  SnapshotSettings settings{
+      .conf = "some_new_option:3", .max_split_size = 64 * kMiB, .expandable_segments = true};
+  settings.roundup_power2_divisions.fill(4);
+  const std::string conf = conf_of(settings);
+  EXPECT_THAT(conf, testing::StartsWith(
+                        "expandable_segments:True,max_split_size_mb:64,roundup_power2_divisions:[1:4,"));
+  const auto parsed = allocator::parse_allocator_settings(conf);
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->roundup_power2_divisions, settings.roundup_power2_divisions);
+  settings.conf = "max_split_size_mb:128";
+  EXPECT_EQ(conf_of(settings), settings.conf);
 }
 
 TEST(SnapshotAnalysis, ReportsOutOfMemory) {

@@ -51,13 +51,14 @@ TEST(SnapshotRecorder, SimulatedRunsAreSnapshots) {
       ByteSource source = ByteSource::memory(pickle);
       const Snapshot snapshot = read_snapshot(source).value();
       const auto analysis = analyse_device(snapshot, 0);
-      ASSERT_TRUE(analysis) << name << " " << conf << " " << limit.value_or(0) << ": " << analysis.error().text();
+      ASSERT_TRUE(analysis) << name << " " << conf << " " << limit.value_or(0) << ": "
+                            << analysis.error().text();
       EXPECT_EQ(analysis->peak_allocated.allocated, outcome.peak_allocated) << name << " " << conf;
       EXPECT_EQ(analysis->peak_reserved.reserved, outcome.peak_reserved) << name << " " << conf;
       EXPECT_EQ(analysis->end.reserved, outcome.reserved_end) << name << " " << conf;
       EXPECT_EQ(analysis->ooms.size(), outcome.out_of_memory ? 1u : 0u) << name << " " << conf;
       EXPECT_TRUE(analysis->history.blocks.empty());
-      EXPECT_EQ(settings_of(snapshot)->expandable_segments, std::string(conf).starts_with("expandable"));
+      EXPECT_EQ(settings_of(snapshot).expandable_segments, std::string(conf).starts_with("expandable"));
     }
   }
 }

@@ -140,10 +140,11 @@ TEST(Advice, SavesOrKeeps) {
   const WhatIf saves =
       advised(outcome("as recorded", "", 10 * kGiB), {outcome("e", "expandable_segments:True", 8 * kGiB)});
   EXPECT_EQ(saves.export_conf, "expandable_segments:True");
-  EXPECT_EQ(saves.advice,
-            "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: the reserved peak falls from 10.00 GiB "
-            "to 8.00 GiB "
-            "(20.0 %), of which 1.00 GiB are allocated.");
+  EXPECT_EQ(
+      saves.advice,
+      "Use `export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`: the reserved peak falls from 10.00 GiB "
+      "to 8.00 GiB "
+      "(20.0 %), of which 1.00 GiB are allocated.");
   const WhatIf keeps = advised(outcome("as recorded", "", 10 * kGiB),
                                {outcome("e", "expandable_segments:True", 10 * kGiB - kMiB)});
   EXPECT_THAT(keeps.advice, StartsWith("Keep the recorded settings"));
@@ -159,7 +160,7 @@ TEST(Advice, PrefersSettingsToEmptyingWhenNearlyEqual) {
   const WhatIf table =
       advised(outcome("r", "", 10 * kGiB), {outcome("e", "expandable_segments:True", 8 * kGiB), far});
   EXPECT_TRUE(table.export_emptying);
-  EXPECT_THAT(table.advice, StartsWith("call torch.cuda.empty_cache() at the end of every phase"));
+  EXPECT_THAT(table.advice, StartsWith("Call torch.cuda.empty_cache() at the end of every phase"));
 }
 
 TEST(Advice, FittingComesBeforeSaving) {

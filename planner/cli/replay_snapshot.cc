@@ -1,0 +1,196 @@
+#include "planner/cli/replay_snapshot.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <sstream>
+
+#include "planner/cli/output.h"
+#include "simulator/replay/byte_source.h"
+#include "simulator/replay/snapshot_reader.h"
+#include "simulator/replay/snapshot_writer.h"
+#include "simulator/replay/stream_file.h"
+#include "simulator/replay/stream_snapshot.h"
+#include "simulator/replay/text_file.h"
+
+namespace headroom::cli {
+namespace {
+
+/// What a file holds, by its first bytes.
+Result<bool> is_pickle(const std::string& path) {
+  HEADROOM_ASSIGN(replay::ByteSource source, replay::ByteSource::open(path));
+  char first = 0;
+  HEADROOM_ASSIGN(const std::size_t n, source.read(&first, 1));
+  return n == 1 && (static_cast<unsigned char>(first) == 0x80 || first == 'P');
+}
+
+/// One line on a terminal that says how much has been read; nothing elsewhere.
+class Progress {
+ public:
+  Progress(const Arguments& arguments, Streams& streams)
+      : shown_(!arguments.common.quiet && &streams.err == &std::cerr && isatty(STDERR_FILENO) != 0),
+        err_(streams.err) {}
+  ~Progress() {
+    if (percent_ >= 0) err_ << "\r\033[K" << std::flush;
+  }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void operator()(double share) {
+    const int percent = static_cast<int>(share * 100);
+    if (!shown_ || share < 0 || percent == percent_) return;
+    percent_ = percent;
+    err_ << fmt::format("\rreading {:3} % [{:<40}]", percent,
+                        std::string(static_cast<std::size_t>(percent) * 2 / 5, '#'))
+         << std::flush;
+  }
+
+ private:
+  bool shown_;
+  std::ostream& err_;
+  int percent_ = -1;
+};
+
+Result<std::optional<Bytes>> limit_of(const Arguments& arguments) {
+  return arguments.bytes("--limit");
+}
+
+std::vector<replay::WhatIfSetting> settings_of(const Arguments& arguments) {
+  const auto given = arguments.all("--setting");
+  std::vector<replay::WhatIfSetting> settings;
+  for (const std::string& conf : given)
+    settings.push_back({conf.empty() ? "default" : conf, conf, false, false});
+  if (!settings.empty()) return settings;
+  const auto table = replay::default_what_if_settings();
+  return {table.begin(), table.end()};
+}
+
+/// The table for one stream, or nothing with --no-what-if.
+Status add_what_if(const replay::AllocationStream& stream, const Arguments& arguments,
+                   ReplayedDevice& device) {
+  if (arguments.has("--no-what-if") || stream.allocations == 0) return {};
+  HEADROOM_ASSIGN(const auto limit, limit_of(arguments));
+  HEADROOM_ASSIGN(device.what_if, replay::what_if(stream, settings_of(arguments), limit));
+  device.notes = stream.notes;
+  return {};
+}
+
+Result<Replayed> replay_pickle(const std::string& path, const Arguments& arguments, Streams& streams,
+                               std::vector<replay::AllocationStream>& kept) {
+  Replayed replayed{.file = path, .kind = "snapshot", .conf = {}, .snapshot = {}, .devices = {}};
+  {
+    Progress progress(arguments, streams);
+    HEADROOM_ASSIGN(replay::ByteSource source, replay::ByteSource::open(path));
+    HEADROOM_ASSIGN(replayed.snapshot, replay::read_snapshot(source, {}, std::ref(progress)));
+  }
+  const replay::Snapshot& snapshot = replayed.snapshot;
+  replayed.conf = snapshot.settings.conf;
+  HEADROOM_ASSIGN(const auto only, arguments.integer("--device", 0, 1023));
+  for (std::size_t device = 0; device < snapshot.traces.size(); ++device) {
+    const bool used = snapshot.traces[device].second > 0 ||
+                      std::ranges::any_of(snapshot.segments, [&](const replay::SnapshotSegment& segment) {
+                        return segment.device == static_cast<std::int64_t>(device);
+                      });
+    if (only ? static_cast<std::int64_t>(device) != *only : !used) continue;
+    ReplayedDevice found;
+    auto analysis = replay::analyse_device(snapshot, device);
+    if (!analysis) {
+      Error error = analysis.error();
+      error.file = path;
+      error.key = fmt::format("device {}{}{}", device, error.key.empty() ? "" : ": ", error.key);
+      return fail(std::move(error));
+    }
+    found.analysis = std::move(*analysis);
+    if (!arguments.has("--no-what-if") || arguments.has("--events")) {
+      replay::AllocationStream stream = replay::stream_of(snapshot, found.analysis.history);
+      HEADROOM_TRY(add_what_if(stream, arguments, found));
+      if (arguments.has("--events")) kept.push_back(std::move(stream));
+    }
+    replayed.devices.push_back(std::move(found));
+  }
+  if (replayed.devices.empty())
+    return fail(Error{
+        .message = only ? fmt::format("device {} is not in the file", *only) : "no device used any memory",
+        .file = path,
+        .key = {}});
+  return replayed;
+}
+
+/// A stream is run as it was recorded; then it is analysed like a snapshot of that run.
+Result<Replayed> replay_stream(const std::string& path, const Arguments& arguments,
+                               std::vector<replay::AllocationStream>& kept) {
+  HEADROOM_ASSIGN(const std::string text, replay::read_text_file(path));
+  if (text.find("\"segment_events\":") != std::string::npos)
+    return fail(Error{.message = "it holds recordings of the allocator: add --verify or --predict",
+                      .file = path,
+                      .key = {}});
+  HEADROOM_ASSIGN(replay::AllocationStream stream, replay::parse_stream(text, path));
+  Replayed replayed{.file = path, .kind = "stream", .conf = stream.settings, .snapshot = {}, .devices = {}};
+  const replay::WhatIfSetting recorded{"as recorded", stream.settings, false, false};
+  HEADROOM_ASSIGN(replayed.snapshot, replay::snapshot_of(stream, recorded, std::nullopt));
+  ReplayedDevice device;
+  HEADROOM_ASSIGN(device.analysis, replay::analyse_device(replayed.snapshot, 0));
+  HEADROOM_TRY(add_what_if(stream, arguments, device));
+  replayed.devices.push_back(std::move(device));
+  kept.push_back(std::move(stream));
+  return replayed;
+}
+
+Status write_files(const Replayed& replayed, const std::vector<replay::AllocationStream>& kept,
+                   const Arguments& arguments, Streams& streams) {
+  if (arguments.common.json)
+    HEADROOM_TRY(write_output(*arguments.common.json, replay_json(replayed), streams));
+  if (const auto path = arguments.find("--pickle")) {
+    std::string pickle;
+    HEADROOM_TRY(replay::write_snapshot(replayed.snapshot, [&](std::string_view piece) {
+      pickle += piece;
+      return Status{};
+    }));
+    HEADROOM_TRY(write_output(*path, pickle, streams));
+  }
+  if (const auto path = arguments.find("--events")) {
+    if (kept.size() != 1)
+      return fail(
+          Error{.message = fmt::format(
+                    "--events writes one device; the file has {}: choose one with --device", kept.size()),
+                .file = replayed.file,
+                .key = {}});
+    HEADROOM_TRY(write_output(*path, replay::stream_text(kept.front()), streams));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Option> replay_snapshot_options() {
+  return {
+      {"--limit", "SIZE", "device memory that the process may hold, for what-if (default: no limit)"},
+      {"--setting", "CONF", "try this PYTORCH_CUDA_ALLOC_CONF instead of the built-in table", false, true},
+      {"--no-what-if", "", "analyse only"},
+      {"--device", "N", "this device of a snapshot (default: all)"},
+      {"--top", "N", "rows of each list (default: 10)"},
+      {"--pickle", "FILE", "write the snapshot, or that of the stream's run, for PyTorch's memory_viz"},
+      {"--events", "FILE", "write the allocation stream"}};
+}
+
+int replay_snapshot(const std::string& path, const Arguments& arguments, Streams& streams) {
+  HEADROOM_CLI_ASSIGN(const std::optional<std::int64_t> top, arguments.integer("--top", 1, 1000), streams);
+  HEADROOM_CLI_ASSIGN(const bool pickle, is_pickle(path), streams);
+  std::vector<replay::AllocationStream> kept;
+  HEADROOM_CLI_ASSIGN(
+      const Replayed replayed,
+      pickle ? replay_pickle(path, arguments, streams, kept) : replay_stream(path, arguments, kept), streams);
+  const auto to_standard_output = [&](const std::optional<std::string>& file) { return file == "-"; };
+  const bool taken = to_standard_output(arguments.common.json) ||
+                     to_standard_output(arguments.find("--pickle")) ||
+                     to_standard_output(arguments.find("--events"));
+  HEADROOM_CLI_TRY(write_files(replayed, kept, arguments, streams), streams);
+  if (!taken) streams.out << replay_text(replayed, static_cast<std::size_t>(top.value_or(10)));
+  for (const ReplayedDevice& device : replayed.devices)
+    if (device.what_if && device.what_if->limit && device.what_if->baseline.out_of_memory) return kOver;
+  return kDone;
+}
+
+}  // namespace headroom::cli
