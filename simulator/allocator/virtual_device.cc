@@ -5,7 +5,7 @@
 namespace headroom::allocator {
 namespace {
 
-constexpr Address kFirstRange = Address{1} << 61;  // above every native segment
+constexpr Address kFirstRange = Address{1} << 52;  // above every native segment
 constexpr Bytes kRangeStep = 32 * kMiB;            // the driver's granularity of address space
 
 }  // namespace

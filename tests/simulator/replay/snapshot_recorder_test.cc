@@ -49,8 +49,9 @@ TEST(SnapshotRecorder, SimulatedRunsAreSnapshots) {
       const WhatIfOutcome outcome = run_setting(stream, setting, limit).value();
       const std::string pickle = written(snapshot_of(stream, setting, limit).value());
       ByteSource source = ByteSource::memory(pickle);
-      const Snapshot snapshot = read_snapshot(source).value();
-      const auto analysis = analyse_device(snapshot, 0);
+      const auto snapshot = read_snapshot(source);
+      ASSERT_TRUE(snapshot) << name << " " << conf << ": " << snapshot.error().text();
+      const auto analysis = analyse_device(*snapshot, 0);
       ASSERT_TRUE(analysis) << name << " " << conf << " " << limit.value_or(0) << ": "
                             << analysis.error().text();
       EXPECT_EQ(analysis->peak_allocated.allocated, outcome.peak_allocated) << name << " " << conf;
@@ -58,7 +59,7 @@ TEST(SnapshotRecorder, SimulatedRunsAreSnapshots) {
       EXPECT_EQ(analysis->end.reserved, outcome.reserved_end) << name << " " << conf;
       EXPECT_EQ(analysis->ooms.size(), outcome.out_of_memory ? 1u : 0u) << name << " " << conf;
       EXPECT_TRUE(analysis->history.blocks.empty());
-      EXPECT_EQ(settings_of(snapshot).expandable_segments, std::string(conf).starts_with("expandable"));
+      EXPECT_EQ(settings_of(*snapshot).expandable_segments, std::string(conf).starts_with("expandable"));
     }
   }
 }
