@@ -5,6 +5,7 @@
 #include <array>
 
 #include "planner/configuration/override.h"
+#include "planner/frameworks/torch/read.h"
 #include "planner/frameworks/verl/read.h"
 
 namespace headroom {
@@ -19,6 +20,14 @@ std::span<const Framework> frameworks() {
                 .summary = "verl 0.3 to 0.9: Hydra YAML, whole or partial, or a list of overrides",
                 .detect = verl::detect,
                 .read = verl::read,
+                .knobs = nullptr,
+                .with = nullptr,
+                .settings_of = nullptr,
+                .write = nullptr},
+      Framework{.name = "torch",
+                .summary = "a plain PyTorch loop: PPO or GRPO with Transformers models",
+                .detect = torch::detect,
+                .read = torch::read,
                 .knobs = nullptr,
                 .with = nullptr,
                 .settings_of = nullptr,

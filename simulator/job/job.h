@@ -74,6 +74,7 @@ struct Job {
   Algorithm algorithm = Algorithm::grpo;
   Versions versions;
   std::string gpu;          ///< hardware profile name or file; empty: not given
+  Bytes device_memory = 0;  ///< of a GPU as the driver reports it, where the input says so; 0: the profile's
   std::vector<Pool> pools;  ///< the first one trains
   std::vector<Role> roles;
   std::vector<Engine> engines;
@@ -84,6 +85,8 @@ struct Job {
   std::vector<PhaseSpec> step;   ///< of every step
   int steps = 3;
   bool resumed = false;  ///< optimizer states exist at start
+  Bytes phase_marker =
+      0;  ///< a tensor of so many bytes is made and dropped as each phase begins: marks traces
   std::int64_t helpers =
       0;  ///< processes a node without a GPU: agent loops, servers, reward workers, the driver
   std::vector<std::string> assumptions;

@@ -69,7 +69,11 @@ constexpr Names<HeadKind, 3> kHeadKind = {{{HeadKind::language_model, "language_
                                            {HeadKind::scalar, "scalar"},
                                            {HeadKind::sequence_classification, "sequence_classification"}}};
 
-constexpr Names<Verb, 21> kVerb = {{{Verb::build, "build"},
+constexpr Names<Verb, 25> kVerb = {{{Verb::take_prompts, "take_prompts"},
+                                    {Verb::drop_prompts, "drop_prompts"},
+                                    {Verb::take_rewards, "take_rewards"},
+                                    {Verb::end_step, "end_step"},
+                                    {Verb::build, "build"},
                                     {Verb::build_optimizer, "build_optimizer"},
                                     {Verb::create_states, "create_states"},
                                     {Verb::load, "load"},

@@ -27,6 +27,10 @@ enum class PhaseKind {
 
 /// What one action does. `role`, `engine`, `parts` and `count` say to whom and how much.
 enum class Verb {
+  take_prompts,     ///< the step's prompts come to the device
+  drop_prompts,     ///< ... and go
+  take_rewards,     ///< one number a sequence comes to the device from outside
+  end_step,         ///< the step's sequences, log-probs, values, rewards and advantages go
   build,            ///< model `role` comes to exist on its device
   build_optimizer,  ///< its optimizer object (and what it allocates at once, such as master weights)
   create_states,    ///< optimizer states exist from here on (a resumed run)
@@ -81,6 +85,8 @@ struct PhaseSpec {
   std::vector<Action> actions;
   When when;
   bool overlaps_next = false;  ///< runs at the same time as the next phase, in other processes
+  bool reported = true;        ///< false: what happens between two phases; no row, and no phase's peak
+  bool empties_cache = false;  ///< the cache is emptied when the phase is over: `reserved_after_empty`
   bool operator==(const PhaseSpec&) const = default;
 };
 

@@ -63,6 +63,7 @@ Tensor rms_norm_plus_one(const NormLayer& layer, const Tensor& input) {
 void LinearLayer::build(Model& model, const std::string& name, std::int64_t out, std::int64_t in,
                         bool with_bias, int layer) {
   module = model.intern(name);
+  model.linears().push_back({name, this, layer});
   register_parameter(model, name + ".weight", weight, {out, in}, layer);
   if (with_bias) register_parameter(model, name + ".bias", bias, {out}, layer);
 }

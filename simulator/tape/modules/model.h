@@ -37,6 +37,15 @@ struct ParameterSlot {
 /// Unit number of the token embedding for `UnitHooks`.
 inline constexpr int kEmbeddingUnit = -2;
 
+struct LinearLayer;
+
+/// A linear that adapters can stand beside; the head is none.
+struct NamedLinear {
+  std::string name;
+  LinearLayer* layer = nullptr;
+  int layer_index = -1;
+};
+
 /// A key/value cache that grows by concatenation (Transformers' DynamicCache).
 struct KvCache {
   struct LayerCache {
@@ -60,9 +69,9 @@ struct ModelInput {
   std::int64_t last_logits = 0;  ///< logits of only the last n positions; 0: all
 };
 
-/// Called around decoder layers (unit = layer index), the token embedding (kEmbeddingUnit) and the whole model
-/// (unit = -1): where sharding runtimes
-/// gather and reshard. Not called while a checkpoint recomputes unless `in_recompute`.
+/// Called around decoder layers (unit = layer index), the token embedding (kEmbeddingUnit) and the whole
+/// model (unit = -1): where sharding runtimes gather and reshard. Not called while a checkpoint recomputes
+/// unless `in_recompute`.
 class UnitHooks {
  public:
   virtual ~UnitHooks() = default;
@@ -87,13 +96,15 @@ class Model {
   std::vector<ParameterSlot>& parameters() { return parameters_; }
   /// Tensors that `.to(device)` moves beside the parameters.
   std::vector<Tensor*>& buffers() { return buffers_; }
+  /// In module order.
+  std::vector<NamedLinear>& linears() { return linears_; }
   ModelOptions& options() { return options_; }
   const Decoder& decoder() const { return decoder_; }
   const Architecture& architecture() const { return architecture_; }
   Tape& tape() { return tape_; }
   Engine* engine = nullptr;  ///< for reentrant checkpointing
   UnitHooks* hooks = nullptr;
-  bool output_requires_input_grad = false;  ///< enable_input_require_grads(): embeddings require gradients
+  bool embeddings_require_grad = false;  ///< enable_input_require_grads()
 
   /// The module label of `name` in this model.
   std::uint32_t intern(const std::string& name) { return tape_.modules().intern(path_ + name); }
@@ -114,6 +125,7 @@ class Model {
   ModelOptions options_;
   std::vector<ParameterSlot> parameters_;
   std::vector<Tensor*> buffers_;
+  std::vector<NamedLinear> linears_;
   const Tensor* tied_ = nullptr;
   Tensor head_weight_, head_bias_;
   std::uint32_t head_module_ = 0;

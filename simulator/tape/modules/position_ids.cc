@@ -28,19 +28,19 @@ void probe_packed(const Tensor& position_ids, std::int64_t batch) {
   drop(equal, all, before, steps, counted);
 }
 
-/// Is the mask all ones?
-void probe_padding(const Tensor& mask, std::int64_t batch) {
+/// Is the mask all ones? Its sum, in int64, against its size.
+void probe_padding(const Tensor& mask) {
   Tape& tape = mask.tape();
-  const Tensor flags = plain(kPadding, DType::boolean, mask);
+  Tensor flags = plain(kPadding, DType::boolean, mask);
   Tensor total = tape.empty({}, DType::int64, kPadding);
-  const SplitReduction split = split_reduction(tape.traits(), flags.shape(), (1u << flags.rank()) - 1u, 8);
   {
     const Tensor wide = to(flags, DType::int64);
-    (void)split;
+    const SplitReduction split = split_reduction(tape.traits(), wide.shape(), (1u << wide.rank()) - 1u, 8);
+    const Tensor buffer = tape.empty({split.buffer}, DType::uint8, kPadding);
+    const Tensor semaphores = tape.empty({split.semaphores}, DType::uint8, kPadding);
   }
   Tensor equal = tape.empty({}, DType::boolean, kPadding);
-  drop(total, equal);
-  (void)batch;
+  drop(total, equal, flags);
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ Tensor make_position_ids(Tape& tape, std::int64_t tokens) {
 
 void probe_mask(const Tensor& position_ids, const Tensor& attention_mask, std::int64_t batch) {
   if (attention_mask.defined())
-    probe_padding(attention_mask, batch);
+    probe_padding(attention_mask);
   else
     probe_packed(position_ids, batch);
 }

@@ -52,7 +52,7 @@ Tensor RotaryDecoder::hidden_states(const ModelInput& input) {
   const ModuleScope body(tape_, body_module_);
   const std::int64_t batch = input.ids.size(0), tokens = input.ids.size(1);
   Tensor embeddings = embed(embedding_module_, embedding_, input.ids);
-  if (output_requires_input_grad && tape_.grad_enabled() && !embeddings.requires_grad())
+  if (embeddings_require_grad && tape_.grad_enabled() && !embeddings.requires_grad())
     embeddings->requires_grad = true;
   Tensor positions = input.position_ids.defined() ? input.position_ids : make_position_ids(tape_, tokens);
   probe_mask(positions, input.attention_mask, batch);

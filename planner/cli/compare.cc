@@ -1,0 +1,56 @@
+#include "planner/cli/compare.h"
+
+#include <fmt/format.h>
+
+#include <ostream>
+
+#include "planner/cli/output.h"
+#include "planner/cli/prediction.h"
+#include "planner/compare/comparison.h"
+#include "planner/compare/corpus.h"
+#include "simulator/phases/simulate.h"
+
+namespace headroom::cli {
+namespace {
+
+int write(const std::vector<compare::Row>& rows, const std::string& report, const Arguments& arguments,
+          Streams& streams) {
+  const Common& common = arguments.common;
+  if (common.json) HEADROOM_CLI_TRY(write_output(*common.json, compare::json(rows), streams), streams);
+  if (common.markdown) HEADROOM_CLI_TRY(write_output(*common.markdown, report, streams), streams);
+  if (common.json != "-" && common.markdown != "-" && !common.quiet) streams.out << compare::table(rows);
+  return compare::agrees(compare::summarise(rows)) ? kDone : kDisagrees;
+}
+
+int compare_corpus(const Arguments& arguments, Streams& streams) {
+  HEADROOM_CLI_ASSIGN(const compare::Corpus corpus, compare::read_corpus(arguments.all("--corpus")), streams);
+  for (const std::string& skipped : corpus.skipped) streams.err << "headroom: " << skipped << "\n";
+  return write(corpus.rows, compare::accuracy_document(corpus), arguments, streams);
+}
+
+}  // namespace
+
+Command compare_command() {
+  return {.name = "compare",
+          .summary = "holds a prediction against a recorded run, phase by phase",
+          .options = {{"CONFIG", "", "the run's configuration; a recording states its own"},
+                      {"MEASURED", "", "the recording (JSON with `phases`)"},
+                      {"--corpus", "DIR", "every recording below DIR against its own case", false, true}},
+          .common = kJobFlags | kHardwareFlags | kJsonFlag | kReportFlags,
+          .run = compare};
+}
+
+int compare(const Arguments& arguments, Streams& streams) {
+  if (arguments.has("--corpus")) return compare_corpus(arguments, streams);
+  if (!arguments.has("CONFIG") || !arguments.has("MEASURED"))
+    return report_error({.message = "expected CONFIG and MEASURED, or --corpus DIR", .file = {}, .key = "compare"},
+                        streams);
+  HEADROOM_CLI_ASSIGN(const compare::Measured measured, compare::read_measured(arguments.text("MEASURED")),
+                      streams);
+  HEADROOM_CLI_ASSIGN(const Run run, load_run(arguments.text("CONFIG"), arguments.common, streams), streams);
+  HEADROOM_CLI_ASSIGN(const Report report, predict(run, simulating_executor()), streams);
+  const std::vector<compare::Row> rows = compare::compare(report, measured);
+  return write(rows, compare::markdown(rows), arguments, streams);
+}
+
+}  // namespace headroom::cli

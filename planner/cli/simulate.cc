@@ -1,0 +1,45 @@
+#include "planner/cli/simulate.h"
+
+#include <ostream>
+
+#include "planner/cli/output.h"
+#include "planner/cli/prediction.h"
+#include "planner/writers/events.h"
+#include "planner/writers/table.h"
+#include "simulator/phases/simulate.h"
+
+namespace headroom::cli {
+
+Command simulate_command() {
+  return {.name = "simulate",
+          .summary = "runs every allocation and free of a job's steps over the simulated allocators",
+          .options = {{"CONFIG", "", "the run's configuration; `-` reads standard input", true},
+                      {"--events", "FILE", "write the complete stream of allocations and frees (JSON)"},
+                      {"--holders", "N", "how many holders at the overall peak to list (default 10)"}},
+          .common = kJobFlags | kHardwareFlags | kBudgetFlags | kJsonFlag | kReportFlags,
+          .run = simulate};
+}
+
+int simulate(const Arguments& arguments, Streams& streams) {
+  const Common& common = arguments.common;
+  HEADROOM_CLI_ASSIGN(const auto count, arguments.integer("--holders", 0, 1000), streams);
+  HEADROOM_CLI_ASSIGN(const Run run, load_run(arguments.text("CONFIG"), common, streams), streams);
+  EventStream events;
+  const Executor executor = [&](const Job& job, const Hardware& hardware) {
+    SimulateOptions options = options_for(job, hardware);
+    options.holder_count = count.value_or(10);
+    options.holders = options.holder_count > 0 && !common.quiet;
+    if (arguments.has("--events")) options.events = &events;
+    return headroom::simulate(job, options);
+  };
+  HEADROOM_CLI_ASSIGN(const Report report, predict(run, executor), streams);
+  if (arguments.has("--events"))
+    HEADROOM_CLI_TRY(
+        write_output(arguments.text("--events"), writers::events_json(events, report.title), streams), streams);
+  HEADROOM_CLI_TRY(write_reports({&report, 1}, common, streams), streams);
+  if (!takes_standard_output(common) && arguments.text("--events") != "-" && !common.quiet)
+    streams.out << writers::table(report, {.colour = streams.colour});
+  return report.fits ? kDone : kOver;
+}
+
+}  // namespace headroom::cli

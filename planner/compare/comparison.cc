@@ -1,0 +1,143 @@
+#include "planner/compare/comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "planner/writers/columns.h"
+
+namespace headroom::compare {
+namespace {
+
+double percent(Bytes predicted, Bytes measured) {
+  if (measured == 0) return predicted == 0 ? 0 : 100;
+  return 100.0 * static_cast<double>(predicted - measured) / static_cast<double>(measured);
+}
+
+std::string signed_percent(double error) { return error == 0 ? "0" : fmt::format("{:+.4f}", error); }
+
+std::string counts(const Row& row) {
+  if (!row.measured.n_allocs) return "";
+  const std::int64_t difference = row.n_allocs - *row.measured.n_allocs;
+  return difference == 0 ? "0" : fmt::format("{:+}", difference);
+}
+
+std::string share(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? "none" : fmt::format("{} of {}", part, whole);
+}
+
+std::string summary_text(const Summary& s) {
+  return fmt::format(
+      "allocated peaks: {} exact, mean error {:.4f} %, worst {:.4f} %\n"
+      "reserved peaks: {} exact, mean error {:.4f} %, worst {:.4f} %\n"
+      "numbers of allocations: {} equal\n",
+      share(s.allocated_exact, s.phases), s.allocated_mean, s.allocated_worst,
+      share(s.reserved_exact, s.phases), s.reserved_mean, s.reserved_worst, share(s.counts_equal, s.counted));
+}
+
+}  // namespace
+
+double Row::allocated_error() const { return percent(peak_allocated, measured.peak_allocated); }
+double Row::reserved_error() const { return percent(peak_reserved, measured.peak_reserved); }
+
+std::vector<Row> compare(const Report& report, const Measured& measured) {
+  std::vector<Row> rows;
+  for (const MeasuredPhase& phase : measured.phases) {
+    Row row;
+    row.name = measured.name;
+    row.measured = phase;
+    for (const DeviceReport& device : report.devices)
+      for (const PhaseReport& predicted : device.phases) {
+        if (row.predicted || predicted.step != phase.step || predicted.phase != phase.phase ||
+            predicted.processes.empty())
+          continue;
+        const ProcessPhase& process = predicted.processes.front();
+        row.peak_allocated = process.peak_allocated;
+        row.peak_reserved = process.peak_reserved;
+        row.n_allocs = process.n_allocs;
+        row.predicted = true;
+      }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Summary summarise(const std::vector<Row>& rows) {
+  Summary out;
+  for (const Row& row : rows) {
+    const double allocated = std::abs(row.allocated_error()), reserved = std::abs(row.reserved_error());
+    ++out.phases;
+    out.allocated_exact += row.peak_allocated == row.measured.peak_allocated;
+    out.reserved_exact += row.peak_reserved == row.measured.peak_reserved;
+    out.allocated_mean += allocated;
+    out.reserved_mean += reserved;
+    out.allocated_worst = std::max(out.allocated_worst, allocated);
+    out.reserved_worst = std::max(out.reserved_worst, reserved);
+    if (!row.measured.n_allocs) continue;
+    ++out.counted;
+    out.counts_equal += row.n_allocs == *row.measured.n_allocs;
+  }
+  if (out.phases > 0) {
+    out.allocated_mean /= static_cast<double>(out.phases);
+    out.reserved_mean /= static_cast<double>(out.phases);
+  }
+  return out;
+}
+
+bool agrees(const Summary& summary) {
+  return summary.allocated_worst <= kAllocatedLimit && summary.reserved_worst <= kReservedLimit;
+}
+
+std::string table(const std::vector<Row>& rows) {
+  using writers::Columns;
+  constexpr auto kLeft = Columns::Align::left, kRight = Columns::Align::right;
+  Columns columns({kRight, kLeft, kRight, kRight, kRight, kRight, kRight, kRight, kRight});
+  columns.add({"step", "phase", "allocated", "measured", "error %", "reserved", "measured", "error %",
+               "allocations"});
+  for (const Row& row : rows)
+    columns.add({fmt::format("{}", row.measured.step), row.measured.phase,
+                 row.predicted ? fmt::format("{}", row.peak_allocated) : "none",
+                 fmt::format("{}", row.measured.peak_allocated), signed_percent(row.allocated_error()),
+                 row.predicted ? fmt::format("{}", row.peak_reserved) : "none",
+                 fmt::format("{}", row.measured.peak_reserved), signed_percent(row.reserved_error()),
+                 counts(row)});
+  return columns.text() + "\n" + summary_text(summarise(rows));
+}
+
+std::string markdown(const std::vector<Row>& rows) {
+  std::string out, name;
+  for (const Row& row : rows) {
+    if (row.name != name) {
+      name = row.name;
+      out += fmt::format(
+          "\n## {}\n\n| step | phase | allocated, predicted | measured | error % | reserved, predicted | "
+          "measured | error % | allocations |\n| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: "
+          "|\n",
+          name);
+    }
+    out += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", row.measured.step,
+                       row.measured.phase, row.peak_allocated, row.measured.peak_allocated,
+                       signed_percent(row.allocated_error()), row.peak_reserved, row.measured.peak_reserved,
+                       signed_percent(row.reserved_error()), counts(row));
+  }
+  return out;
+}
+
+std::string json(const std::vector<Row>& rows) {
+  nlohmann::ordered_json out;
+  out["schema"] = "headroom.compare/1";
+  out["rows"] = nlohmann::ordered_json::array();
+  for (const Row& row : rows)
+    out["rows"].push_back({{"name", row.name},
+                           {"step", row.measured.step},
+                           {"phase", row.measured.phase},
+                           {"predicted_peak_allocated", row.peak_allocated},
+                           {"measured_peak_allocated", row.measured.peak_allocated},
+                           {"predicted_peak_reserved", row.peak_reserved},
+                           {"measured_peak_reserved", row.measured.peak_reserved}});
+  return out.dump(2) + "\n";
+}
+
+}  // namespace headroom::compare

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "planner/compare/comparison.h"
+
+namespace headroom::compare {
+
+/// Every recording below some folders, against the prediction for its own case.
+struct Corpus {
+  std::vector<Row> rows;              ///< by path, then as recorded
+  std::vector<std::string> skipped;   ///< `FILE: why`: what no program covers yet
+};
+
+/// Recordings are the *.json files that hold `case` and `phases`. Errors: a folder that can't be read.
+Result<Corpus> read_corpus(const std::vector<std::string>& folders);
+
+/// docs/ACCURACY.md: the summary, a line a run, then every phase.
+std::string accuracy_document(const Corpus& corpus);
+
+/// Worst absolute errors in percent of one run.
+struct RunError {
+  double allocated = 0, reserved = 0;
+};
+std::map<std::string, RunError> run_errors(const std::vector<Row>& rows);
+
+}  // namespace headroom::compare

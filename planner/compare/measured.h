@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/base/bytes.h"
+#include "models/base/result.h"
+#include "models/document/document.h"
+
+namespace headroom::compare {
+
+/// What a recorded run measured in one phase; bytes as torch.cuda.memory_stats() counts them.
+struct MeasuredPhase {
+  int step = 0;
+  std::string phase;
+  Bytes peak_allocated = 0, peak_reserved = 0;
+  std::optional<std::int64_t> n_allocs;
+  bool ended_out_of_memory = false;
+};
+
+struct Measured {
+  std::string name;
+  std::vector<MeasuredPhase> phases;  ///< in order
+};
+
+/// The `phases` of a recording. Nested phases of trainers that record calls within calls (with a `depth`) are
+/// brought to the phases that predictions have: generate, ref_logprob, and train_actor as the largest of
+/// train_step, backward and optimizer_step. Errors name FILE:LINE and key.
+Result<Measured> measured_of(const Document& recording, const std::string& file);
+Result<Measured> read_measured(const std::string& path);
+
+}  // namespace headroom::compare

@@ -1,0 +1,222 @@
+#include <algorithm>
+
+#include "planner/frameworks/torch/settings.h"
+
+namespace headroom::torch {
+namespace {
+
+/// The recorder's mark of a phase in its traces.
+constexpr Bytes kMarker = 7777;
+
+Precision precision_of(const Settings& s, bool trained) {
+  Precision p;
+  p.autocast = s.precision == "amp";
+  p.compute = DType::bf16;
+  if (!trained) {
+    p.weights = s.frozen_dtype.value_or(s.precision == "fp32" ? DType::fp32 : DType::bf16);
+    p.gradients = p.weights;
+    if (!p.autocast) p.compute = p.weights;
+    return p;
+  }
+  if (s.precision == "fp16") p.weights = p.compute = DType::fp16;
+  if (s.precision == "amp" || s.precision == "fp32" || s.precision == "fsdp") p.weights = DType::fp32;
+  if (s.precision == "fp32") p.compute = DType::fp32;
+  if (s.precision == "master") p.master = DType::fp32;
+  p.gradients = p.weights;
+  return p;
+}
+
+TokenLogprob token_logprob_of(const std::string& word) {
+  if (word == "cross_entropy") return TokenLogprob::cross_entropy;
+  if (word == "logsumexp") return TokenLogprob::logsumexp;
+  return TokenLogprob::log_softmax;
+}
+
+OptimizerImplementation adam_of(const std::string& word) {
+  if (word == "fused") return OptimizerImplementation::fused;
+  if (word == "loop") return OptimizerImplementation::loop;
+  return OptimizerImplementation::foreach_;
+}
+
+Role make_role(const Settings& s, const std::string& name) {
+  Role role;
+  role.name = name;
+  const bool body = name == "actor" || name == "ref";
+  role.trained = name == "actor" || name == "critic";
+  role.model = body ? s.actor : s.critic;
+  role.model_name = role.model->family;
+  role.head = body ? HeadKind::language_model : HeadKind::scalar;
+  role.precision = precision_of(s, role.trained);
+  role.training_mode_forward = role.trained;
+  role.dropout = !s.dropout_off;
+  role.attention = s.attn == "eager" ? AttentionImplementation::eager : AttentionImplementation::sdpa;
+  role.attention_mask = s.pass_mask && body;
+  role.loss.token_logprob = token_logprob_of(s.token_logprob);
+  role.loss.logits_fp32 = s.logits_fp32;
+  role.loss.kl = true;
+  role.train.sequences = s.micro_batch;
+  role.forward.sequences = s.logprob_micro_batch;
+  if (role.trained) {
+    role.optimizer.implementation = adam_of(s.adam);
+    role.optimizer.clip = s.clip;
+    if (s.grad_ckpt) role.recompute.kind = RecomputeKind::full;
+    role.recompute.reentrant = s.reentrant;
+    role.activation_offload = s.activation_offload;
+    if (s.lora > 0) role.lora = LoraSpec{.rank = s.lora, .targets = s.lora_targets, .saved_modules = {}};
+  }
+  if (s.precision == "fsdp" && (role.trained || s.shard_frozen)) {
+    role.sharding.kind = ShardingKind::fsdp2;
+    role.sharding.reshard_after_forward = s.reshard_after_forward;
+    role.sharding.cpu_offload = s.cpu_offload || (!role.trained && s.ref_offload);
+  }
+  return role;
+}
+
+/// Builds the phases in the order of the loop's code.
+class Steps {
+ public:
+  Steps(const Settings& settings, std::vector<std::string> roles) : s_(settings), roles_(std::move(roles)) {}
+
+  std::vector<PhaseSpec> start() const {
+    PhaseSpec init = phase(PhaseKind::init);
+    for (const std::string& role : roles_) init.actions.push_back(act(Verb::build, role));
+    for (const std::string& role : roles_)
+      if (trained(role)) init.actions.push_back(act(Verb::build_optimizer, role));
+    PhaseSpec after = between();
+    if (s_.empty_after_init) after.actions.push_back(act(Verb::empty_cache, "actor"));
+    if (s_.ems)
+      for (const std::string& role : roles_) unload(after, role);
+    return {init, after};
+  }
+
+  std::vector<PhaseSpec> step() const {
+    std::vector<PhaseSpec> out;
+    out.push_back(between(Verb::take_prompts));
+    PhaseSpec generate = phase(PhaseKind::generate);
+    load(generate, "actor");
+    Action responses = act(Verb::generate, "actor");
+    if (!s_.no_generate) responses.engine = "rollout";
+    generate.actions.push_back(responses);
+    unload(generate, "actor");
+    out.push_back(generate);
+    out.push_back(between(Verb::drop_prompts));
+    out.push_back(forward(PhaseKind::actor_logprob, "actor", Output::logprobs));
+    if (has("ref")) out.push_back(forward(PhaseKind::ref_logprob, "ref", Output::logprobs));
+    out.push_back(between(Verb::take_rewards));
+    if (has("reward")) out.push_back(forward(PhaseKind::reward, "reward", Output::rewards));
+    if (has("critic")) out.push_back(forward(PhaseKind::critic_values, "critic", Output::values));
+    out.push_back(between(Verb::experience));
+    out.push_back(train(PhaseKind::train_actor, "actor"));
+    if (has("critic")) out.push_back(train(PhaseKind::train_critic, "critic"));
+    out.push_back(between(Verb::end_step));
+    return out;
+  }
+
+ private:
+  static bool trained(const std::string& role) { return role == "actor" || role == "critic"; }
+  bool has(const std::string& role) const {
+    return std::find(roles_.begin(), roles_.end(), role) != roles_.end();
+  }
+  static Action act(Verb verb, const std::string& role, unsigned parts = 0) {
+    Action action;
+    action.verb = verb;
+    action.role = role;
+    action.parts = parts;
+    return action;
+  }
+  PhaseSpec phase(PhaseKind kind) const {
+    PhaseSpec out;
+    out.kind = kind;
+    const bool training = kind == PhaseKind::train_actor || kind == PhaseKind::train_critic;
+    out.empties_cache = s_.empty_cache == "all" || (s_.empty_cache == "inference" && !training) ||
+                        (s_.empty_cache == "training" && training);
+    return out;
+  }
+  PhaseSpec between() const {
+    PhaseSpec out;
+    out.kind = PhaseKind::empty_cache;
+    out.reported = false;
+    return out;
+  }
+  PhaseSpec between(Verb verb) const {
+    PhaseSpec out = between();
+    out.actions.push_back(act(verb, "actor"));
+    return out;
+  }
+  void load(PhaseSpec& phase, const std::string& role) const {
+    if (s_.ems) phase.actions.push_back(act(Verb::load, role, kWeights));
+  }
+  void unload(PhaseSpec& phase, const std::string& role) const {
+    if (!s_.ems) return;
+    phase.actions.push_back(act(Verb::offload, role, kWeights));
+    phase.actions.push_back(act(Verb::empty_cache, role));
+  }
+  PhaseSpec forward(PhaseKind kind, const std::string& role, Output output) const {
+    PhaseSpec out = phase(kind);
+    load(out, role);
+    Action action = act(Verb::forward, role);
+    action.output = output;
+    out.actions.push_back(action);
+    unload(out, role);
+    return out;
+  }
+  PhaseSpec train(PhaseKind kind, const std::string& role) const {
+    PhaseSpec out = phase(kind);
+    load(out, role);
+    if (s_.ems) {
+      Action states = act(Verb::load, role, kOptimizer);
+      states.from_step_one = true;
+      out.actions.push_back(states);
+    }
+    out.actions.push_back(act(Verb::train, role));
+    if (s_.ems) out.actions.push_back(act(Verb::offload, role, kOptimizer));
+    unload(out, role);
+    return out;
+  }
+
+  const Settings& s_;
+  std::vector<std::string> roles_;
+};
+
+}  // namespace
+
+Job make_job(const Settings& s) {
+  Job job;
+  job.name = s.name;
+  job.framework = "torch";
+  job.algorithm = s.algo == "grpo" ? Algorithm::grpo : Algorithm::ppo;
+  job.gpu = s.device;
+  job.device_memory = s.total_memory;
+  Pool pool;
+  pool.gpus_per_node = s.world;
+  job.pools.push_back(pool);
+  std::vector<std::string> roles = {"actor"};
+  if (s.use_ref) roles.push_back("ref");
+  if (s.algo == "ppo") roles.push_back("critic");
+  if (s.use_reward) roles.push_back("reward");
+  for (const std::string& role : roles) job.roles.push_back(make_role(s, role));
+  if (!s.no_generate) {
+    Engine engine;
+    engine.kind = EngineKind::transformers;
+    engine.model = s.actor;
+    job.engines.push_back(engine);
+  }
+  Process trainer;
+  trainer.name = "trainer";
+  trainer.roles = roles;
+  trainer.allocator_settings = s.allocator_settings;
+  job.processes.push_back(trainer);
+  job.batch.prompts = s.batch * s.world;
+  job.batch.mini_batch = s.batch * s.world;
+  job.batch.epochs = s.epochs;
+  job.batch.prompt_length = s.prompt;
+  job.batch.response_length = s.response;
+  job.steps = s.steps;
+  job.phase_marker = s.trace ? kMarker : 0;
+  const Steps steps(s, roles);
+  job.start = steps.start();
+  job.step = steps.step();
+  return job;
+}
+
+}  // namespace headroom::torch

@@ -1,0 +1,167 @@
+#include <fmt/format.h>
+
+#include <array>
+
+#include "models/architecture/read.h"
+#include "planner/frameworks/torch/settings.h"
+
+namespace headroom::torch {
+namespace {
+
+constexpr std::int64_t kMost = 1 << 24;
+
+constexpr std::array<std::string_view, 44> kKeys = {"name",
+                                                    "group",
+                                                    "trace",
+                                                    "actor",
+                                                    "critic",
+                                                    "algo",
+                                                    "algorithm",
+                                                    "use_ref",
+                                                    "use_reward",
+                                                    "precision",
+                                                    "frozen_dtype",
+                                                    "batch",
+                                                    "micro_batch",
+                                                    "logprob_micro_batch",
+                                                    "prompt",
+                                                    "response",
+                                                    "steps",
+                                                    "epochs",
+                                                    "adam",
+                                                    "clip",
+                                                    "dropout_off",
+                                                    "token_logprob",
+                                                    "logits_fp32",
+                                                    "grad_ckpt",
+                                                    "reentrant",
+                                                    "lora",
+                                                    "lora_targets",
+                                                    "activation_offload",
+                                                    "ems",
+                                                    "empty_cache",
+                                                    "empty_after_init",
+                                                    "attn",
+                                                    "no_generate",
+                                                    "pass_mask",
+                                                    "cpu_offload",
+                                                    "ref_offload",
+                                                    "shard_frozen",
+                                                    "reshard_after_forward",
+                                                    "_conf",
+                                                    "_world",
+                                                    "device",
+                                                    "total_memory",
+                                                    "alloc_conf",
+                                                    "seed"};
+
+std::shared_ptr<const Architecture> model(Values& values, std::string_view key) {
+  const Document config = values.tree(key);
+  if (values.failed()) return nullptr;
+  std::string file;
+  int line = 0;
+  values.layers().locate(key, file, line);
+  Result<Architecture> made = make_architecture(config, file);
+  if (!made) {
+    Error error = std::move(made.error());
+    error.key = error.key.empty() ? std::string(key) : fmt::format("{}.{}", key, error.key);
+    values.fail_with(std::move(error), key);
+    return nullptr;
+  }
+  return std::make_shared<const Architecture>(std::move(*made));
+}
+
+void check_divides(Values& values, std::string_view key, std::int64_t part, std::int64_t batch) {
+  if (batch % part != 0)
+    values.fail_at(key,
+                   fmt::format("expected a divisor of the batch of {} sequences, found {}", batch, part));
+}
+
+void check_positions(Values& values, const Settings& s) {
+  for (const auto& [key, model] : {std::pair{"actor", s.actor.get()}, std::pair{"critic", s.critic.get()}}) {
+    if (model == nullptr || model->decoder.position != PositionKind::learned) continue;
+    if (s.prompt + s.response > model->decoder.max_positions)
+      values.fail_at(s.prompt > model->decoder.max_positions ? "prompt" : "response",
+                     fmt::format("expected prompt and response within the {} positions of {}, found {} + {}",
+                                 model->decoder.max_positions, key, s.prompt, s.response));
+  }
+}
+
+void check(Values& values, const Settings& s) {
+  check_divides(values, "micro_batch", s.micro_batch, s.batch);
+  if (s.lora > 0 && s.precision == "master")
+    values.fail_at("lora", "expected a precision other than master: adapters have no master copies");
+  if (s.lora == 0 && values.given("lora_targets"))
+    values.fail_at("lora_targets", "expected a rank in `lora`, found none: nothing is adapted");
+  if (s.reentrant && !s.grad_ckpt)
+    values.fail_at("reentrant", "expected grad_ckpt: true, found no checkpointing");
+  if (s.precision != "fsdp")
+    for (const char* key : {"cpu_offload", "ref_offload", "reshard_after_forward", "shard_frozen"})
+      if (values.given(key)) values.fail_at(key, "expected precision: fsdp, which is what shards");
+  if (s.world > 1 && s.precision != "fsdp")
+    values.fail_at("_world", "expected precision: fsdp with more than one rank");
+  if (s.algo != "ppo" && values.given("critic"))
+    values.fail_at("critic", fmt::format("expected algo: ppo, found {}: it has no critic", s.algo));
+  check_positions(values, s);
+}
+
+}  // namespace
+
+std::span<const std::string_view> known_keys() {
+  return kKeys;
+}
+
+Result<std::shared_ptr<Settings>> read_settings(Values& v) {
+  auto made = std::make_shared<Settings>();
+  Settings& s = *made;
+  s.name = v.text("name");
+  if (!v.given("actor")) v.fail_at("actor", "expected the model's config values (model_type and sizes)");
+  s.actor = model(v, "actor");
+  s.critic = v.given("critic") ? model(v, "critic") : s.actor;
+  s.algo = v.word(v.given("algorithm") ? "algorithm" : "algo", {"ppo", "grpo"}, "ppo");
+  s.use_ref = v.flag("use_ref", true);
+  s.use_reward = v.flag("use_reward", s.algo == "ppo");
+  s.precision = v.word("precision", {"bf16", "fp16", "fp32", "amp", "master", "fsdp"}, "bf16");
+  if (v.given("frozen_dtype")) s.frozen_dtype = v.dtype("frozen_dtype", DType::bf16);
+  for (const char* key : {"batch", "prompt", "response"})
+    if (!v.given(key)) v.fail_at(key, "expected a number, found none");
+  s.batch = v.integer("batch", 1, kMost, 1);
+  s.micro_batch = v.integer("micro_batch", 1, kMost, s.batch);
+  s.logprob_micro_batch = v.integer("logprob_micro_batch", 1, kMost, s.micro_batch);
+  s.prompt = v.integer("prompt", 1, kMost, 1);
+  s.response = v.integer("response", 1, kMost, 1);
+  s.steps = static_cast<int>(v.integer("steps", 1, 1000, 2));
+  s.epochs = v.integer("epochs", 1, 1000, 1);
+  s.adam = v.word("adam", {"foreach", "fused", "loop"}, "foreach");
+  s.clip = v.flag("clip", true);
+  s.dropout_off = v.flag("dropout_off", true);
+  s.token_logprob = v.word("token_logprob", {"log_softmax", "cross_entropy", "logsumexp"}, "log_softmax");
+  s.logits_fp32 = v.flag("logits_fp32");
+  s.grad_ckpt = v.flag("grad_ckpt");
+  s.reentrant = v.flag("reentrant");
+  s.lora = v.integer("lora", 0, 65536);
+  s.lora_targets = v.given("lora_targets") ? v.texts("lora_targets") : std::vector<std::string>{"all-linear"};
+  s.activation_offload = v.flag("activation_offload");
+  s.ems = v.flag("ems");
+  s.empty_cache = v.word("empty_cache", {"none", "inference", "training", "all"}, "none");
+  s.empty_after_init = v.flag("empty_after_init", true);
+  s.attn = v.word("attn", {"sdpa", "eager"}, "sdpa");
+  s.no_generate = v.flag("no_generate");
+  s.pass_mask = v.flag("pass_mask");
+  // Any word switches tracing on; it may be a boolean too.
+  const std::string trace = v.text("trace");
+  s.trace = !trace.empty() && trace != "false" && trace != "False" && trace != "0";
+  s.cpu_offload = v.flag("cpu_offload");
+  s.ref_offload = v.flag("ref_offload");
+  s.shard_frozen = v.flag("shard_frozen", true);
+  s.reshard_after_forward = v.flag("reshard_after_forward", true);
+  s.world = v.integer("_world", 1, 65536, 1);
+  s.allocator_settings = v.text("_conf", v.text("alloc_conf"));
+  s.device = v.text("device");
+  s.total_memory = v.integer("total_memory", 0, std::int64_t{1} << 50);
+  if (!v.failed()) check(v, s);
+  HEADROOM_TRY(v.status());
+  return made;
+}
+
+}  // namespace headroom::torch

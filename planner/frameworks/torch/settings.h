@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/architecture/architecture.h"
+#include "models/base/dtype.h"
+#include "planner/configuration/values.h"
+#include "planner/frameworks/read_job.h"
+
+namespace headroom::torch {
+
+/// The plain PyTorch loop's own settings: the `case` object of a recording, or such an object alone.
+struct Settings : FrameworkSettings {
+  std::string name;
+  std::shared_ptr<const Architecture> actor, critic;
+  std::string algo = "ppo";
+  bool use_ref = true, use_reward = true;
+  std::string precision = "bf16";
+  std::optional<DType> frozen_dtype;
+  std::int64_t batch = 1, micro_batch = 1, logprob_micro_batch = 1;
+  std::int64_t prompt = 1, response = 1, epochs = 1;
+  int steps = 2;
+  std::string adam = "foreach";
+  bool clip = true, dropout_off = true;
+  std::string token_logprob = "log_softmax";
+  bool logits_fp32 = false;
+  bool grad_ckpt = false, reentrant = false;
+  std::int64_t lora = 0;
+  std::vector<std::string> lora_targets;
+  bool activation_offload = false, ems = false;
+  std::string empty_cache = "none";
+  bool empty_after_init = true;
+  std::string attn = "sdpa";
+  bool no_generate = false, pass_mask = false, trace = false;
+  bool cpu_offload = false, ref_offload = false, shard_frozen = true, reshard_after_forward = true;
+  std::int64_t world = 1;
+  std::string allocator_settings;
+  std::string device;      ///< as the driver names it; empty: not given
+  Bytes total_memory = 0;  ///< as the driver reports it; 0: not given
+};
+
+/// Every key of a case, in the order of the documentation.
+std::span<const std::string_view> known_keys();
+
+/// Reads and checks a case. Errors name the key: unknown words, numbers out of range, and values that
+/// contradict each other (a micro-batch that does not divide the batch, more tokens than positions …).
+Result<std::shared_ptr<Settings>> read_settings(Values& values);
+
+/// The Job that runs these settings: roles, start and step as the loop's code orders them.
+Job make_job(const Settings& settings);
+
+}  // namespace headroom::torch

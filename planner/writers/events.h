@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "simulator/phases/simulate.h"
+
+namespace headroom::writers {
+
+/// An event stream as JSON, in the form of recorded traces: `events` rows ["a", id, requested bytes, stream,
+/// label] and ["f", id], ["r", id, stream] record_stream, ["e"] empty_cache; `labels` are
+/// "module|operation|component".
+std::string events_json(const EventStream& stream, const std::string& title);
+
+}  // namespace headroom::writers

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "simulator/allocator/caching_allocator.h"
+#include "simulator/allocator/pinned_allocator.h"
+#include "simulator/memory/memory.h"
+
+namespace headroom {
+
+/// A Memory over the simulated caching allocator of one process, with what every byte is for. Bytes are
+/// counted as blocks (rounded), so components sum to `allocated`.
+///
+/// After the first out-of-memory nothing more happens: the program runs on without effect.
+class SimulatedMemory final : public Memory {
+ public:
+  SimulatedMemory(const allocator::AllocatorSettings& settings, allocator::Device& device)
+      : allocator_(settings, device) {}
+
+  Block allocate(Bytes requested, Stream stream, Label label) override;
+  void free(Block block) override;
+  void record_stream(Block block, Stream stream) override;
+  void relabel(Block block, Label label) override;
+  HostBlock allocate_host(Bytes requested, HostKind kind, Component component) override;
+  void free_host(HostBlock block) override;
+  void empty_cache() override;
+  void synchronize() override {}
+
+  allocator::CachingAllocator& allocator() { return allocator_; }
+  const Breakdown& live() const { return live_; }
+  /// By component, at the first moment of the highest allocated value since `reset_peaks`.
+  const Breakdown& at_peak() const { return at_peak_; }
+  Bytes peak_allocated() const { return peak_; }
+  /// Host memory in use and its highest value since `reset_peaks`.
+  Breakdown host() const;
+  const Breakdown& host_at_peak() const { return host_at_peak_; }
+  /// torch.cuda.reset_peak_memory_stats().
+  void reset_peaks();
+  /// The allocator's message of the first failure.
+  std::optional<std::string> out_of_memory() const;
+
+  /// What lives at the moment of allocation number `at` (counted from 1 as `allocations()` does): taken in a
+  /// second run of the same program.
+  void watch(std::int64_t at) { watched_ = at; }
+  std::int64_t allocations() const { return allocations_; }
+  /// The allocation at which the highest allocated value since the start was reached.
+  std::int64_t peak_allocation() const { return highest_at_; }
+  struct Holding {
+    Label label;
+    Bytes bytes = 0;
+  };
+  const std::vector<Holding>& watched() const { return holdings_; }
+
+ private:
+  struct HostEntry {
+    HostBlock pinned = kNoHostBlock;
+    Bytes bytes = 0;
+    Component component = Component::other;
+    bool used = false;
+  };
+  void rise_host();
+
+  allocator::CachingAllocator allocator_;
+  PinnedAllocator pinned_;
+  std::vector<Label> labels_;  ///< by block
+  std::vector<bool> is_live_;  ///< by block, for `watch`
+  std::vector<HostEntry> host_entries_;
+  std::vector<std::uint32_t> unused_host_;
+  Breakdown live_, at_peak_, pageable_, host_at_peak_;
+  Bytes peak_ = 0, host_peak_ = 0, highest_ = 0;
+  std::int64_t allocations_ = 0, watched_ = 0, highest_at_ = 0;
+  std::vector<Holding> holdings_;
+  bool failed_ = false;
+};
+
+}  // namespace headroom

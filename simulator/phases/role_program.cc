@@ -1,0 +1,270 @@
+#include "simulator/phases/role_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "simulator/job/names.h"
+#include "simulator/phases/token_logprob.h"
+#include "simulator/tape/core/autocast.h"
+#include "simulator/tape/core/checkpoint.h"
+#include "simulator/tape/generate/sample.h"
+#include "simulator/tape/modules/lora.h"
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/losses.h"
+#include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/reduce.h"
+#include "simulator/tape/operations/views.h"
+
+namespace headroom::phases {
+namespace {
+
+using tape::Tensor;
+
+const std::uint16_t kClone = tape::operation_name("aten::clone");
+
+/// Families whose generation config has no token to begin with.
+bool has_begin_token(const Architecture& model) {
+  return model.family.rfind("qwen", 0) != 0;
+}
+
+Tensor rows(const Tensor& tensor, std::int64_t first, std::int64_t count) {
+  return tape::slice(tensor, 0, first, count);
+}
+
+void to_host(tape::Tape& tape, const Tensor& tensor) {
+  if (!tensor.defined() || tensor->storage->device != tape::Device::gpu) return;
+  const tape::ComponentScope component(tape, tensor->storage->label.component);
+  tape.set_data(tensor, tape::to_host(tensor, HostKind::pageable));
+}
+
+void to_device(tape::Tape& tape, const Tensor& tensor) {
+  if (!tensor.defined() || tensor->storage->device == tape::Device::gpu) return;
+  const tape::ComponentScope component(tape, tensor->storage->label.component);
+  tape.set_data(tensor, tape::to_device(tensor));
+}
+
+}  // namespace
+
+RoleProgram::RoleProgram(const RoleContext& context) : context_(context), tape_(context.tape) {}
+
+Status RoleProgram::build() {
+  const Role& r = role();
+  tape::ModelOptions options;
+  options.dtype = r.precision.weights;
+  options.trainable = r.trained && !r.lora;
+  options.training = r.trained;
+  options.dropout = r.dropout;
+  options.attention = r.attention;
+  options.recompute = r.recompute;
+  options.head = r.head;
+  HEADROOM_ASSIGN(model_, tape::make_model(tape_, *r.model, r.name, options));
+  model_->engine = &context_.engine;
+  if (r.lora) {
+    tape::add_lora(*model_, *r.lora);
+    model_->embeddings_require_grad = r.recompute.kind != RecomputeKind::none;
+  }
+  return {};
+}
+
+std::vector<Tensor> RoleProgram::trainable() {
+  std::vector<Tensor> out;
+  for (const tape::ParameterSlot& slot : model_->parameters())
+    if ((*slot.tensor)->requires_grad) out.push_back(*slot.tensor);
+  return out;
+}
+
+void RoleProgram::build_optimizer() {
+  std::vector<Tensor> optimized = trainable();
+  if (role().precision.master) {
+    const tape::ComponentScope component(tape_, Component::master_weights);
+    const tape::GradMode no_grad(tape_, false);
+    for (const Tensor& parameter : optimized) {
+      const tape::ModuleScope module(tape_, parameter->storage->label.module);
+      Tensor wide = tape::to(parameter, *role().precision.master);
+      Tensor master = tape_.empty(tape::like(wide.shape()), wide.dtype(), kClone);
+      master->requires_grad = true;
+      masters_.push_back(std::move(master));
+    }
+    optimized = masters_;
+  }
+  optimizer_ = std::make_unique<tape::AdamW>(tape_, std::move(optimized), role().optimizer.implementation);
+}
+
+void RoleProgram::create_states() {
+  optimizer_->create_states();
+}
+
+Tensor RoleProgram::generate(const Experience& experience) {
+  const tape::GradMode no_grad(tape_, false);
+  const tape::ComponentScope component(tape_, Component::temporaries);
+  const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
+  model_->options().training = false;
+  tape::SampleOptions options;
+  options.new_tokens = experience.response;
+  options.begin_token = has_begin_token(*role().model);
+  Tensor out = tape::sample(*model_, experience.prompts, options);
+  model_->options().training = role().trained;
+  return out;
+}
+
+Tensor RoleProgram::forward(const Experience& experience, Output output) {
+  const tape::GradMode no_grad(tape_, false);
+  const tape::ComponentScope component(tape_, Component::temporaries);
+  const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
+  std::vector<Tensor> outs;
+  for (std::int64_t i = 0; i < experience.batch; i += context_.forward_batch) {
+    Tensor ids = rows(experience.sequences, i, std::min(context_.forward_batch, experience.batch - i));
+    tape::ModelInput input;
+    input.ids = ids;
+    if (role().attention_mask) input.attention_mask = rows(experience.mask, 0, ids.size(0));
+    Tensor result = model_->forward(input);
+    if (output == Output::logprobs)
+      outs.push_back(token_logprobs(std::move(result), ids, role().loss));
+    else if (output == Output::rewards)
+      outs.push_back(tape::select(std::move(result), 1, result.size(1) - 1));
+    else
+      outs.push_back(std::move(result));
+  }
+  Tensor joined = tape::cat(outs, 0);
+  while (!outs.empty()) outs.pop_back();
+  if (output != Output::logprobs) joined = tape::to(std::move(joined), DType::fp32);
+  return joined;
+}
+
+Tensor RoleProgram::policy_loss(const Experience& experience, const Tensor& ids, std::int64_t first,
+                                std::int64_t count) {
+  Tensor logits;
+  {
+    const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
+    tape::ModelInput input;
+    input.ids = ids;
+    if (role().attention_mask) input.attention_mask = rows(experience.mask, 0, count);
+    logits = model_->forward(input);
+  }
+  Tensor logprobs = tape::to(token_logprobs(logits, ids, role().loss), DType::fp32);
+  logits.reset();
+  Tensor difference;
+  {
+    Tensor old = tape::to(rows(experience.old_logprobs, first, count), DType::fp32);
+    difference = tape::sub(logprobs, std::move(old));
+  }
+  Tensor ratio = tape::exp(std::move(difference));
+  Tensor advantages = rows(experience.advantages, first, count);
+  Tensor plain;
+  {
+    Tensor negative = tape::neg(advantages);
+    plain = tape::mul(std::move(negative), ratio);
+  }
+  Tensor clipped;
+  {
+    Tensor negative = tape::neg(advantages);
+    Tensor bounded = tape::clamp(ratio);
+    clipped = tape::mul(std::move(negative), std::move(bounded));
+  }
+  Tensor larger = tape::maximum(std::move(plain), std::move(clipped));
+  Tensor policy = tape::mean(std::move(larger));
+  Tensor penalty;
+  {
+    Tensor reference = tape::to(rows(experience.ref_logprobs, first, count), DType::fp32);
+    Tensor gap = tape::sub(logprobs, std::move(reference));
+    penalty = tape::mean(std::move(gap));
+  }
+  penalty = tape::mul_scalar(std::move(penalty));
+  Tensor total = tape::add(std::move(policy), std::move(penalty));
+  tape::drop(logprobs, ratio, advantages);
+  return total;
+}
+
+Tensor RoleProgram::value_loss(const Experience& experience, const Tensor& ids, std::int64_t first,
+                               std::int64_t count) {
+  Tensor values;
+  {
+    const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
+    tape::ModelInput input;
+    input.ids = ids;
+    values = model_->forward(input);
+  }
+  Tensor wide = tape::to(values, DType::fp32);
+  Tensor targets = tape::add_scalar(rows(experience.values, first, count));
+  Tensor loss = tape::mse_loss(std::move(wide), std::move(targets));
+  values.reset();
+  return loss;
+}
+
+Tensor RoleProgram::loss(const Experience& experience, std::int64_t first, std::int64_t count) {
+  Tensor ids = rows(experience.sequences, first, count);
+  return role().head == HeadKind::language_model ? policy_loss(experience, ids, first, count)
+                                                 : value_loss(experience, ids, first, count);
+}
+
+void RoleProgram::train_mini_batch(const Experience& experience, std::int64_t first, std::int64_t count) {
+  const std::int64_t micro = std::min(context_.micro_batch, count);
+  const std::int64_t parts = ceil_div(count, micro);
+  for (std::int64_t i = 0; i < parts; ++i) {
+    const std::int64_t at = first + i * micro, n = std::min(micro, first + count - at);
+    Tensor scaled;
+    {
+      std::optional<tape::SaveOnCpu> offload;
+      if (role().activation_offload) offload.emplace(tape_);
+      const tape::ComponentScope component(tape_, Component::activations);
+      scaled = tape::div_scalar(loss(experience, at, n));
+    }
+    tape::backward(context_.engine, scaled);
+    scaled.reset();
+    after_backward(i, parts);
+  }
+}
+
+void RoleProgram::after_backward(std::int64_t, std::int64_t) {}
+
+void RoleProgram::train(const Experience& experience) {
+  for (std::int64_t epoch = 0; epoch < context_.epochs; ++epoch)
+    for (std::int64_t first = 0; first < experience.batch; first += context_.mini_batch) {
+      train_mini_batch(experience, first, std::min(context_.mini_batch, experience.batch - first));
+      optimizer_step();
+    }
+}
+
+void RoleProgram::optimizer_step() {
+  const tape::GradMode no_grad(tape_, false);
+  if (!masters_.empty()) {
+    const std::vector<Tensor> parameters = trainable();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const tape::ComponentScope component(tape_, Component::gradients);
+      const tape::ModuleScope module(tape_, parameters[i]->storage->label.module);
+      tape_.set_grad(masters_[i], tape::to(parameters[i].grad(), masters_[i].dtype()));
+      tape_.set_grad(parameters[i], {});
+    }
+  }
+  if (role().optimizer.clip) tape::clip_grad_norm(tape_, optimizer_->parameters());
+  optimizer_->step();
+  optimizer_->zero_grad();
+  if (!masters_.empty()) {
+    const std::vector<Tensor> parameters = trainable();
+    for (std::size_t i = 0; i < parameters.size(); ++i) tape::copy_in_place(parameters[i], masters_[i]);
+  }
+}
+
+void RoleProgram::move(unsigned parts, bool device, bool) {
+  const auto one = [&](const Tensor& tensor) { device ? to_device(tape_, tensor) : to_host(tape_, tensor); };
+  if ((parts & kOptimizer) != 0 && optimizer_)
+    for (tape::AdamW::State& state : optimizer_->states()) {
+      one(state.average);
+      one(state.square_average);
+    }
+  if ((parts & kWeights) != 0) {
+    for (const tape::ParameterSlot& slot : model_->parameters()) one(*slot.tensor);
+    for (const Tensor* buffer : model_->buffers()) one(*buffer);
+  }
+  if ((parts & kMasterWeights) != 0)
+    for (const Tensor& master : masters_) one(master);
+}
+
+Result<std::unique_ptr<RoleProgram>> make_role_program(const RoleContext& context) {
+  if (context.role.sharding.kind == ShardingKind::none) return std::make_unique<RoleProgram>(context);
+  return fail(fmt::format("no program yet for role {}: sharding {}", context.role.name,
+                          enum_name(context.role.sharding.kind)));
+}
+
+}  // namespace headroom::phases

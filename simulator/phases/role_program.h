@@ -1,0 +1,75 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "simulator/job/job.h"
+#include "simulator/phases/experience.h"
+#include "simulator/tape/modules/model.h"
+#include "simulator/tape/optimizers/adamw.h"
+
+namespace headroom::phases {
+
+/// What a role's program is made for: its share of the job on one rank.
+struct RoleContext {
+  tape::Tape& tape;
+  tape::Engine& engine;
+  const Role& role;
+  std::int64_t ranks = 1;          ///< of its shard group
+  std::int64_t micro_batch = 1;    ///< sequences a training forward
+  std::int64_t forward_batch = 1;  ///< sequences a forward without gradients
+  std::int64_t mini_batch = 1;     ///< sequences an optimizer step, of this rank
+  std::int64_t epochs = 1;
+};
+
+/// A role as a program on one rank: the verbs of actions on it. This class is a model on one GPU without
+/// sharding (plain PyTorch); sharding runtimes derive from it and override what they do differently.
+class RoleProgram {
+ public:
+  explicit RoleProgram(const RoleContext& context);
+  virtual ~RoleProgram() = default;
+  RoleProgram(const RoleProgram&) = delete;
+  RoleProgram& operator=(const RoleProgram&) = delete;
+
+  /// The model comes to exist. Errors: no program covers it.
+  virtual Status build();
+  virtual void build_optimizer();
+  virtual void create_states();
+  /// Log-probs [B,T-1], values [B,T] or rewards [B] of the whole batch, without gradients.
+  virtual tape::Tensor forward(const Experience& experience, Output output);
+  virtual tape::Tensor generate(const Experience& experience);
+  /// All micro-batches, mini-batches and epochs.
+  virtual void train(const Experience& experience);
+  /// Parts to the device or to the host.
+  virtual void move(unsigned parts, bool to_device, bool first_step);
+
+  const Role& role() const { return context_.role; }
+  tape::Model& model() { return *model_; }
+
+ protected:
+  /// The part of the batch that one optimizer step sees, in micro-batches.
+  virtual void train_mini_batch(const Experience& experience, std::int64_t first, std::int64_t count);
+  virtual void optimizer_step();
+  /// The loss of sequences [first, first + count).
+  virtual tape::Tensor loss(const Experience& experience, std::int64_t first, std::int64_t count);
+  virtual void after_backward(std::int64_t micro_batch, std::int64_t micro_batches);
+  std::vector<tape::Tensor> trainable();
+
+  RoleContext context_;
+  tape::Tape& tape_;
+  std::unique_ptr<tape::Model> model_;
+  std::unique_ptr<tape::AdamW> optimizer_;
+  std::vector<tape::Tensor> masters_;  ///< fp32 copies that the optimizer works on
+
+ private:
+  tape::Tensor policy_loss(const Experience& experience, const tape::Tensor& ids, std::int64_t first,
+                           std::int64_t count);
+  tape::Tensor value_loss(const Experience& experience, const tape::Tensor& ids, std::int64_t first,
+                          std::int64_t count);
+};
+
+/// The program that the role's sharding asks for; an error when there is none.
+Result<std::unique_ptr<RoleProgram>> make_role_program(const RoleContext& context);
+
+}  // namespace headroom::phases

@@ -1,0 +1,176 @@
+#include "simulator/phases/simulate.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <tuple>
+
+#include "simulator/allocator/virtual_device.h"
+#include "simulator/memory/simulated_memory.h"
+#include "simulator/phases/trainer.h"
+
+namespace headroom {
+namespace {
+
+/// One run of the job.
+class Run {
+ public:
+  Run(const Job& job, const SimulateOptions& options, const allocator::AllocatorSettings& settings)
+      : job_(job),
+        device_(options.total_memory > 0 ? options.total_memory : std::numeric_limits<Bytes>::max() / 4),
+        memory_(settings, device_),
+        recording_(&memory_),
+        trainer_(job, options.events != nullptr ? static_cast<Memory&>(recording_) : memory_,
+                 options.traits) {}
+
+  Status execute(std::vector<PhaseReport>& rows) {
+    for (const PhaseSpec& phase : job_.start) HEADROOM_TRY(run(phase, -1, rows));
+    for (int step = 0; step < job_.steps; ++step)
+      for (const PhaseSpec& phase : job_.step)
+        if (runs_in(phase, step, job_.steps)) HEADROOM_TRY(run(phase, step, rows));
+    return {};
+  }
+
+  SimulatedMemory& memory() { return memory_; }
+  const RecordingMemory& recording() const { return recording_; }
+  phases::Trainer& trainer() { return trainer_; }
+
+ private:
+  /// After a failed allocation the process is gone: later phases do not happen.
+  Status run(const PhaseSpec& phase, int step, std::vector<PhaseReport>& rows) {
+    if (memory_.out_of_memory()) return {};
+    ProcessPhase row = begin();
+    if (phase.reported) trainer_.mark(job_.phase_marker);
+    for (const Action& action : phase.actions) {
+      if (!action.role.empty() &&
+          std::find(row.roles.begin(), row.roles.end(), action.role) == row.roles.end())
+        row.roles.push_back(action.role);
+      HEADROOM_TRY(trainer_.act(action, step));
+    }
+    end(row);
+    if (phase.empties_cache) {
+      trainer_.tape().memory().empty_cache();
+      row.reserved_after_empty = memory_.allocator().reserved();
+    }
+    if (phase.reported) rows.push_back(report(phase, step, std::move(row)));
+    return {};
+  }
+
+  ProcessPhase begin() {
+    memory_.reset_peaks();
+    ProcessPhase row;
+    row.process = job_.processes.empty() ? "trainer" : job_.processes.front().name;
+    row.allocated_start = memory_.allocator().allocated();
+    row.reserved_start = memory_.allocator().reserved();
+    row.n_allocs = -memory_.allocator().statistics().all.allocation.allocated;
+    return row;
+  }
+
+  void end(ProcessPhase& row) {
+    const allocator::CachingAllocator& a = memory_.allocator();
+    const allocator::MemoryStatistics statistics = a.statistics();
+    row.peak_allocated = a.peak_allocated();
+    row.peak_reserved = a.peak_reserved();
+    row.peak_active = a.peak_active();
+    row.allocated_end = a.allocated();
+    row.reserved_end = a.reserved();
+    row.inactive_split_end = a.inactive_split();
+    row.n_allocs += statistics.all.allocation.allocated;
+    row.segments = statistics.all.segment.current;
+    row.retries = statistics.num_alloc_retries;
+    row.at_peak_allocated = memory_.at_peak();
+    if (row.peak_reserved > 0)
+      row.fragmentation_at_peak = static_cast<double>(row.peak_reserved - row.peak_allocated) /
+                                  static_cast<double>(row.peak_reserved);
+    row.out_of_memory = memory_.out_of_memory();
+  }
+
+  PhaseReport report(const PhaseSpec& phase, int step, ProcessPhase row) {
+    PhaseReport out;
+    out.step = step;
+    out.phase = phase.name.empty() ? name(phase.kind) : phase.name;
+    out.peak_device = row.peak_reserved + row.outside;
+    out.at_peak_device = row.at_peak_allocated;
+    out.at_peak_device[Component::allocator_slack] = row.peak_reserved - row.peak_allocated;
+    out.at_peak_host = memory_.host_at_peak();
+    out.peak_host = out.at_peak_host.total();
+    out.processes.push_back(std::move(row));
+    return out;
+  }
+
+  const Job& job_;
+  allocator::VirtualDevice device_;
+  SimulatedMemory memory_;
+  RecordingMemory recording_;
+  phases::Trainer trainer_;
+};
+
+/// Blocks of equal label together, the largest first.
+std::vector<Holder> holders(Run& run, std::size_t count) {
+  std::map<std::tuple<std::uint32_t, std::uint16_t, Component>, Holder> sums;
+  for (const SimulatedMemory::Holding& holding : run.memory().watched()) {
+    Holder& sum = sums[{holding.label.module, holding.label.operation, holding.label.component}];
+    sum.bytes += holding.bytes;
+    ++sum.blocks;
+  }
+  std::vector<Holder> out;
+  for (auto& [key, sum] : sums) {
+    sum.module = run.trainer().tape().modules().text(std::get<0>(key));
+    sum.operation = tape::operation_text(std::get<1>(key));
+    sum.component = std::get<2>(key);
+    out.push_back(std::move(sum));
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const Holder& a, const Holder& b) { return a.bytes > b.bytes; });
+  if (out.size() > count) out.resize(count);
+  return out;
+}
+
+}  // namespace
+
+Result<Report> simulate(const Job& job, const SimulateOptions& options) {
+  HEADROOM_TRY(validate_job(job));
+  const std::string conf = job.processes.empty() ? "" : job.processes.front().allocator_settings;
+  HEADROOM_ASSIGN(const allocator::AllocatorSettings settings, allocator::parse_allocator_settings(conf));
+  Report report;
+  report.title = job.name;
+  report.framework = job.framework;
+  report.executor = "simulator";
+  report.assumptions = job.assumptions;
+  DeviceReport device;
+  std::int64_t peak = 0;
+  {
+    Run run(job, options, settings);
+    HEADROOM_TRY(run.execute(device.phases));
+    if (options.events != nullptr) {
+      options.events->events = run.recording().events();
+      const tape::ModuleNames& names = run.trainer().tape().modules();
+      for (std::uint32_t i = 0; i < names.size(); ++i) options.events->modules.push_back(names.text(i));
+    }
+    peak = run.memory().peak_allocation();
+  }
+  if (options.holders) {
+    Run again(job, options, settings);
+    again.memory().watch(peak);
+    std::vector<PhaseReport> rows;
+    HEADROOM_TRY(again.execute(rows));
+    device.holders = holders(again, static_cast<std::size_t>(options.holder_count));
+  }
+  device.alike = job.pools.empty() ? 1 : job.pools.front().gpus();
+  report.devices.push_back(std::move(device));
+  return report;
+}
+
+SimulateOptions options_for(const Job& job, const Hardware& hardware) {
+  SimulateOptions out;
+  out.total_memory = job.device_memory > 0 ? job.device_memory : hardware.total_memory;
+  if (hardware.multiprocessors > 0) out.traits.multiprocessors = hardware.multiprocessors;
+  if (hardware.cublas_workspace > 0) out.traits.cublas_workspace = hardware.cublas_workspace;
+  return out;
+}
+
+Executor simulating_executor() {
+  return [](const Job& job, const Hardware& hardware) { return simulate(job, options_for(job, hardware)); };
+}
+
+}  // namespace headroom

@@ -1,0 +1,68 @@
+#include "simulator/phases/token_logprob.h"
+
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/losses.h"
+#include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/views.h"
+
+namespace headroom::phases {
+namespace {
+
+using tape::Tensor;
+
+/// log_softmax(logits).gather(tokens): the whole table of log-probabilities exists.
+Tensor by_log_softmax(const Tensor& logits, const Tensor& tokens) {
+  Tensor table = tape::log_softmax(logits);
+  Tensor index = tape::unsqueeze(tokens, -1);
+  return tape::squeeze(tape::gather(std::move(table), std::move(index)), -1);
+}
+
+/// -cross_entropy(reduction="none") over rows.
+Tensor by_cross_entropy(const Tensor& logits, const Tensor& tokens) {
+  Tensor rows = tape::reshape(logits, {-1, logits.size(-1)});
+  Tensor targets = tape::reshape(tokens, {-1});
+  Tensor table = tape::log_softmax(rows);
+  Tensor loss = tape::nll_loss(std::move(table), targets);
+  tape::drop(rows, targets);
+  Tensor shaped = tape::view(std::move(loss), {tokens.size(0), tokens.size(1)});
+  return tape::neg(std::move(shaped));
+}
+
+/// The token's logit minus logsumexp.
+Tensor by_logsumexp(const Tensor& logits, const Tensor& tokens) {
+  Tensor chosen;
+  {
+    Tensor index = tape::unsqueeze(tokens, -1);
+    chosen = tape::squeeze(tape::gather(logits, std::move(index)), -1);
+  }
+  Tensor normaliser = tape::logsumexp(logits);
+  return tape::sub(std::move(chosen), std::move(normaliser));
+}
+
+}  // namespace
+
+Tensor token_logprobs(tape::Arg logits, const Tensor& ids, const LossSpec& loss) {
+  const tape::ComponentScope component(logits->tape(), Component::logits);
+  const std::int64_t predicted = logits->size(1) - 1;
+  Tensor rows = tape::slice(*logits, 1, 0, predicted);
+  Tensor tokens = tape::slice(ids, 1, 1, predicted);
+  if (loss.logits_fp32) rows = tape::to(std::move(rows), DType::fp32);
+  Tensor out;
+  switch (loss.token_logprob) {
+    case TokenLogprob::cross_entropy:
+    case TokenLogprob::flash_cross_entropy:
+      out = by_cross_entropy(rows, tokens);
+      break;
+    case TokenLogprob::logsumexp:
+    case TokenLogprob::selective_log_softmax:
+      out = by_logsumexp(rows, tokens);
+      break;
+    default:
+      out = by_log_softmax(rows, tokens);
+  }
+  logits.release();
+  tape::drop(rows, tokens);
+  return out;
+}
+
+}  // namespace headroom::phases

@@ -1,0 +1,145 @@
+#include "simulator/phases/trainer.h"
+
+#include <fmt/format.h>
+
+#include "simulator/job/batching.h"
+#include "simulator/job/names.h"
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/reduce.h"
+#include "simulator/tape/operations/views.h"
+
+namespace headroom::phases {
+namespace {
+
+using tape::Tensor;
+
+const std::uint16_t kMarker = tape::operation_name("marker"), kImport = tape::operation_name("import"),
+                    kPrompts = tape::operation_name("prompts"), kRewards = tape::operation_name("rewards"),
+                    kMask = tape::operation_name("attention_mask"),
+                    kTokens = tape::operation_name("random_tokens");
+
+}  // namespace
+
+Trainer::Trainer(const Job& job, Memory& memory, const tape::DeviceTraits& traits)
+    : job_(job), tape_(memory, traits), engine_(tape_) {
+  tape_.label().component = Component::temporaries;
+  const std::int64_t data = job.roles.empty() ? 1 : data_parallel_size(job, job.roles.front());
+  experience_.batch = job.batch.sequences() / std::max<std::int64_t>(data, 1);
+  experience_.prompt = job.batch.prompt_length;
+  experience_.response = job.batch.response_length;
+}
+
+void Trainer::mark(Bytes bytes) {
+  if (bytes > 0) tape_.empty({bytes}, DType::uint8, kMarker).reset();
+}
+
+RoleProgram* Trainer::program(const std::string& role) {
+  const auto found = programs_.find(role);
+  return found == programs_.end() ? nullptr : found->second.get();
+}
+
+Status Trainer::build(const Action& action) {
+  const Role* role = job_.role(action.role);
+  if (role == nullptr) return fail(fmt::format("no role is named {}", action.role));
+  if (!imports_.defined()) imports_ = tape_.empty({}, DType::fp32, kImport);
+  const std::int64_t data = std::max<std::int64_t>(data_parallel_size(job_, *role), 1);
+  RoleContext context{tape_, engine_, *role};
+  context.ranks = shard_group_size(job_, *role);
+  context.micro_batch = role->train.sequences > 0 ? role->train.sequences : experience_.batch;
+  context.forward_batch = role->forward.sequences > 0 ? role->forward.sequences : context.micro_batch;
+  context.mini_batch = std::max<std::int64_t>(mini_batch_of(job_, *role) / data, 1);
+  context.epochs = role->epochs > 0 ? role->epochs : job_.batch.epochs;
+  HEADROOM_ASSIGN(std::unique_ptr<RoleProgram> made, make_role_program(context));
+  HEADROOM_TRY(made->build());
+  programs_[action.role] = std::move(made);
+  return {};
+}
+
+void Trainer::forward(RoleProgram& program, Output output) {
+  Tensor result = program.forward(experience_, output);
+  if (output == Output::rewards)
+    experience_.rewards = std::move(result);
+  else if (output == Output::values)
+    experience_.values = std::move(result);
+  else if (program.role().trained)
+    experience_.old_logprobs = std::move(result);
+  else
+    experience_.ref_logprobs = std::move(result);
+}
+
+void Trainer::experience() {
+  if (!experience_.rewards.defined()) return;
+  if (!experience_.ref_logprobs.defined()) experience_.ref_logprobs = experience_.old_logprobs;
+  Tensor centre = tape::mean(experience_.rewards);
+  Tensor centred = tape::sub(experience_.rewards, std::move(centre));
+  Tensor column = tape::unsqueeze(centred, 1);
+  const Tensor& like = experience_.old_logprobs;
+  Tensor wide = tape::expand(std::move(column), {like.size(0), like.size(1)});
+  experience_.advantages = tape::contiguous(wide);
+  tape::drop(centred, wide);
+}
+
+Status Trainer::act(const Action& action, int step) {
+  Experience& e = experience_;
+  switch (action.verb) {
+    case Verb::take_prompts:
+      e.prompts = tape_.empty({e.batch, e.prompt}, DType::int64, kPrompts);
+      return {};
+    case Verb::drop_prompts:
+      e.prompts.reset();
+      return {};
+    case Verb::take_rewards:
+      e.rewards = tape_.empty({e.batch}, DType::fp32, kRewards);
+      return {};
+    case Verb::experience:
+      experience();
+      return {};
+    case Verb::end_step:
+      tape::drop(e.sequences, e.old_logprobs, e.ref_logprobs, e.values, e.advantages, e.rewards, e.mask);
+      return {};
+    case Verb::empty_cache:
+      tape_.memory().empty_cache();
+      return {};
+    case Verb::build:
+      return build(action);
+    default:
+      break;
+  }
+  if (action.from_step_one && step < 1) return {};
+  RoleProgram* p = program(action.role);
+  if (p == nullptr)
+    return fail(fmt::format("{}: role {} has not been built", enum_name(action.verb), action.role));
+  switch (action.verb) {
+    case Verb::build_optimizer:
+      p->build_optimizer();
+      return {};
+    case Verb::create_states:
+      p->create_states();
+      return {};
+    case Verb::forward:
+      forward(*p, action.output);
+      return {};
+    case Verb::train:
+      p->train(e);
+      return {};
+    case Verb::load:
+    case Verb::offload:
+      p->move(action.parts, action.verb == Verb::load, step < 1);
+      return {};
+    case Verb::generate: {
+      if (action.engine.empty()) {
+        // Responses from outside, joined to the prompts.
+        Tensor responses = tape_.empty({e.batch, e.response}, DType::int64, kTokens);
+        e.sequences = tape::cat(e.prompts, std::move(responses), 1);
+      } else {
+        e.sequences = p->generate(e);
+      }
+      return {};
+    }
+    default:
+      return fail(fmt::format("no program yet for action {}", enum_name(action.verb)));
+  }
+}
+
+}  // namespace headroom::phases

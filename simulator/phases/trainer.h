@@ -1,0 +1,36 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "simulator/phases/role_program.h"
+
+namespace headroom::phases {
+
+/// One training process on one rank: its roles' programs and the step's tensors. Executes actions.
+class Trainer {
+ public:
+  Trainer(const Job& job, Memory& memory, const tape::DeviceTraits& traits);
+
+  /// One action of `step` (-1 before the first). Errors: a role or verb that no program covers.
+  Status act(const Action& action, int step);
+  /// What a recorder leaves at the start of a phase in a trace: a tensor made and dropped.
+  void mark(Bytes bytes);
+  tape::Tape& tape() { return tape_; }
+
+ private:
+  Status build(const Action& action);
+  void experience();
+  void forward(RoleProgram& program, Output output);
+  RoleProgram* program(const std::string& role);
+
+  const Job& job_;
+  tape::Tape tape_;
+  tape::Engine engine_;
+  std::map<std::string, std::unique_ptr<RoleProgram>> programs_;
+  Experience experience_;
+  tape::Tensor imports_;  ///< what importing a model's module leaves on the device
+};
+
+}  // namespace headroom::phases

@@ -1,0 +1,249 @@
+#include "simulator/tape/generate/sample.h"
+
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/losses.h"
+#include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/reduce.h"
+#include "simulator/tape/operations/scan.h"
+#include "simulator/tape/operations/views.h"
+#include "simulator/tape/operations/work.h"
+
+namespace headroom::tape {
+namespace {
+
+const std::uint16_t kTokens = operation_name("generate"), kPositions = operation_name("position_ids"),
+                    kCompare = operation_name("aten::compare"), kIsin = operation_name("aten::isin"),
+                    kMin = operation_name("aten::min"), kMax = operation_name("aten::max"),
+                    kArgmax = operation_name("aten::argmax"), kSumRows = operation_name("aten::sum"),
+                    kMultinomial = operation_name("aten::multinomial"),
+                    kArange = operation_name("aten::arange"), kStop = operation_name("stopping_criteria"),
+                    kMask = operation_name("attention_mask");
+
+/// torch.isin against one token: a comparison table and its reduction go, the answer stays.
+Tensor isin(Tape& tape, const Shape& shape) {
+  Tensor out = tape.empty(shape, DType::boolean, kIsin);
+  Tensor equal = tape.empty(shape, DType::boolean, kIsin);
+  Tensor any = tape.empty(shape, DType::boolean, kIsin);
+  drop(any, equal);
+  return out;
+}
+
+/// The state of GenerationMixin._sample.
+class Sampler {
+ public:
+  Sampler(Model& model, const Tensor& prompts, const SampleOptions& options)
+      : model_(model),
+        tape_(model.tape()),
+        options_(options),
+        batch_(prompts.size(0)),
+        prompt_(prompts.size(1)),
+        vocabulary_(model.decoder().vocabulary),
+        ids_(prompts) {}
+
+  Tensor run() {
+    caller_mask_ = fill(tape_, {batch_, prompt_}, DType::int64);
+    mask_ = caller_mask_;
+    special_tokens();
+    position_ids();
+    unfinished_ = integers({batch_}, kTokens);
+    for (std::int64_t i = 0; i < options_.new_tokens; ++i) token(i);
+    return finish();
+  }
+
+ private:
+  Tensor integers(const Shape& shape, std::uint16_t name) { return tape_.empty(shape, DType::int64, name); }
+  Tensor flags(const Shape& shape, std::uint16_t name) { return tape_.empty(shape, DType::boolean, name); }
+
+  /// generate() prepares the special tokens on the device and checks the prompts.
+  void special_tokens() {
+    if (options_.begin_token) begin_ = integers({1}, kTokens);
+    end_ = integers({1}, kTokens);
+    padding_ = integers({1}, kTokens);
+    Tensor found = isin(tape_, {1});
+    Tensor any = flags({}, kTokens);
+    drop(found, any);
+    Tensor negative = flags({1}, kTokens);
+    any = flags({}, kTokens);
+    drop(negative, any);
+    Tensor last_is_padding = flags({batch_}, kTokens);
+    any = flags({}, kTokens);
+    drop(last_is_padding, any);
+  }
+
+  void position_ids() {
+    const Shape shape{batch_, prompt_};
+    Tensor counted = cumsum(mask_);
+    Tensor positions = plain(kPositions, DType::int64, std::move(counted));
+    Tensor masked = flags(shape, kPositions);
+    first_positions_ = integers(shape, kPositions);
+    drop(masked, positions);
+    positions_ = first_positions_;
+  }
+
+  void token(std::int64_t index) {
+    Tensor logits = forward(index);
+    extend(prompt_ + index + 1);
+    {
+      const ComponentScope component(tape_, Component::logits);
+      Tensor last = select(logits, 1, 0);
+      next_logits_ = tape_.empty({batch_, vocabulary_}, DType::fp32, operation_name_);
+      if (tape_.wants_operations())
+        Work(tape_, OperationKind::copy, operation_name_).in(last).out(next_logits_).run();
+      last.reset();
+      Tensor scores = at_least(next_logits_, true);
+      scores = at_least(std::move(scores), false);
+      scores_ = std::move(scores);
+      probabilities_ = softmax(scores_, DType::fp32);
+    }
+    next_tokens_ = multinomial();
+    pad();
+    ids_ = cat(ids_, unsqueeze(next_tokens_, 1), -1);
+    stop();
+    logits.reset();
+  }
+
+  Tensor forward(std::int64_t index) {
+    ModelInput input;
+    if (index == 0) {
+      prefill_positions_ = integers({batch_, prompt_}, kPositions);
+      input = {ids_, mask_, prefill_positions_, &cache_, 1};
+      Tensor logits = model_.forward(input);
+      input = {};
+      prefill_positions_.reset();
+      return logits;
+    }
+    Tensor ids = integers({batch_, 1}, kTokens);
+    Tensor positions = integers({batch_, 1}, kPositions);
+    step_ids_ = std::move(ids);
+    step_positions_ = std::move(positions);
+    step_mask_ = mask_;
+    input = {step_ids_, step_mask_, step_positions_, &cache_, 1};
+    return model_.forward(input);
+  }
+
+  /// _update_model_kwargs_for_generation: position ids and mask, one column longer.
+  void extend(std::int64_t columns) {
+    Tensor one = integers({1}, kPositions);
+    Tensor next = integers({batch_, 1}, kPositions);
+    one.reset();
+    Tensor shifted = integers({batch_, 1}, kPositions);
+    next.reset();
+    Tensor positions = integers({batch_, columns}, kPositions);
+    shifted.reset();
+    Tensor column = fill(tape_, {batch_, 1}, DType::int64);
+    Tensor mask = integers({batch_, columns}, kMask);
+    column.reset();
+    mask_ = std::move(mask);
+    positions_ = std::move(positions);
+  }
+
+  /// A minimum-length processor: scores without the end token. The two of them differ in which they make
+  /// first, the table of tokens or the copy of scores.
+  Tensor at_least(Arg scores, bool table_first) {
+    const Shape vocabulary{vocabulary_};
+    Tensor table, copy;
+    if (table_first) table = integers(vocabulary, kArange);
+    if (!table_first) copy = clone(*scores);
+    if (!table_first) table = integers(vocabulary, kArange);
+    Tensor is_end = isin(tape_, vocabulary);
+    if (table_first) copy = clone(*scores);
+    Tensor infinity = tape_.empty({}, DType::fp32, kCompare);
+    Tensor out = elementwise(kWhere_, DType::fp32, {&copy, &is_end});
+    infinity.reset();
+    drop(copy, table, is_end);
+    done(scores);
+    return out;
+  }
+
+  Tensor multinomial() {
+    const Tensor& p = probabilities_;
+    Tensor out = integers({batch_, 1}, kMultinomial);
+    Tensor least = reduce(kMin, DType::fp32, 4, p, 3u, false);
+    Tensor non_negative = flags({}, kMultinomial);
+    Tensor most = reduce(kMax, DType::fp32, 4, p, 3u, false);
+    Tensor finite = flags({}, kMultinomial);
+    Tensor valid = flags({}, kMultinomial);
+    drop(finite, most, non_negative, least);
+    Tensor sums = reduce(kSumRows, DType::fp32, 4, p, 2u, false);
+    Tensor zero = flags({batch_}, kMultinomial);
+    Tensor any_zero = flags({}, kMultinomial);
+    drop(zero, sums);
+    flags({}, kMultinomial).reset();
+    Tensor noise = tape_.empty(p.shape(), DType::fp32, kMultinomial);
+    const SplitReduction split = split_reduction(tape_.traits(), p.shape(), 2u, 16);
+    Tensor buffer, semaphores;
+    if (split.buffer > 0) {
+      buffer = tape_.empty({split.buffer}, DType::uint8, kArgmax);
+      semaphores = tape_.empty({split.semaphores}, DType::uint8, kArgmax);
+    }
+    if (tape_.wants_operations())
+      Work(tape_, OperationKind::sample, kMultinomial).in(p).in(noise).out(out).run();
+    drop(semaphores, buffer, noise, any_zero, valid);
+    return squeeze(std::move(out), 1);
+  }
+
+  /// next_tokens * unfinished + padding * (1 - unfinished).
+  void pad() {
+    Tensor kept = integers({batch_}, kTokens);
+    Tensor done_flags = integers({batch_}, kTokens);
+    Tensor padded = integers({batch_}, kTokens);
+    done_flags.reset();
+    Tensor chosen = integers({batch_}, kTokens);
+    drop(kept, padded);
+    next_tokens_ = std::move(chosen);
+  }
+
+  void stop() {
+    const Shape rows{batch_};
+    Tensor done_rows = flags(rows, kStop);
+    Tensor by_length = flags(rows, kStop);
+    Tensor joined = flags(rows, kStop);
+    drop(by_length, done_rows);
+    Tensor ended = isin(tape_, rows);
+    Tensor by_end = flags(rows, kStop);
+    ended.reset();
+    Tensor all = flags(rows, kStop);
+    drop(by_end, joined);
+    Tensor open = flags(rows, kStop);
+    all.reset();
+    Tensor unfinished = integers(rows, kStop);
+    open.reset();
+    unfinished_ = std::move(unfinished);
+    Tensor highest = integers({}, kStop);
+    Tensor none = flags({}, kStop);
+    drop(highest, none);
+  }
+
+  Tensor finish() {
+    drop(mask_, positions_, unfinished_, step_ids_, step_positions_, step_mask_, next_logits_, scores_,
+         probabilities_, next_tokens_);
+    drop(begin_, padding_, first_positions_);
+    cache_.clear();
+    drop(end_, caller_mask_);
+    return std::move(ids_);
+  }
+
+  static const std::uint16_t operation_name_, kWhere_;
+
+  Model& model_;
+  Tape& tape_;
+  SampleOptions options_;
+  std::int64_t batch_, prompt_, vocabulary_;
+  Tensor ids_, caller_mask_, mask_, begin_, end_, padding_;
+  Tensor first_positions_, positions_, unfinished_, prefill_positions_;
+  Tensor step_ids_, step_positions_, step_mask_;
+  Tensor next_logits_, scores_, probabilities_, next_tokens_;
+  KvCache cache_;
+};
+
+const std::uint16_t Sampler::operation_name_ = operation_name("aten::_to_copy"),
+                    Sampler::kWhere_ = operation_name("aten::where");
+
+}  // namespace
+
+Tensor sample(Model& model, const Tensor& prompts, const SampleOptions& options) {
+  Sampler sampler(model, prompts, options);
+  return sampler.run();
+}
+
+}  // namespace headroom::tape
