@@ -8,8 +8,8 @@
 namespace headroom::cli {
 
 std::span<const Command> commands() {
-  static const std::vector<Command> table = {calibrate_command(), replay_command(), simulate_command(), compare_command(),
-                                             gpus_command()};
+  static const std::vector<Command> table = {calibrate_command(), replay_command(), simulate_command(),
+                                             compare_command(), gpus_command()};
   return table;
 }
 

@@ -24,7 +24,10 @@ int write(const std::vector<compare::Row>& rows, const std::string& report, cons
 
 int compare_corpus(const Arguments& arguments, Streams& streams) {
   HEADROOM_CLI_ASSIGN(const compare::Corpus corpus, compare::read_corpus(arguments.all("--corpus")), streams);
-  for (const std::string& skipped : corpus.skipped) streams.err << "headroom: " << skipped << "\n";
+  for (const auto& [run, why] : corpus.skipped) streams.err << "headroom: " << run << ": " << why << "\n";
+  if (arguments.has("--worst"))
+    HEADROOM_CLI_TRY(write_output(arguments.text("--worst"), compare::run_errors_json(corpus.rows), streams),
+                     streams);
   return write(corpus.rows, compare::accuracy_document(corpus), arguments, streams);
 }
 
@@ -35,7 +38,8 @@ Command compare_command() {
           .summary = "holds a prediction against a recorded run, phase by phase",
           .options = {{"CONFIG", "", "the run's configuration; a recording states its own"},
                       {"MEASURED", "", "the recording (JSON with `phases`)"},
-                      {"--corpus", "DIR", "every recording below DIR against its own case", false, true}},
+                      {"--corpus", "DIR", "every recording below DIR against its own case", false, true},
+                      {"--worst", "FILE", "with --corpus: write each run's worst errors (JSON)"}},
           .common = kJobFlags | kHardwareFlags | kJsonFlag | kReportFlags,
           .run = compare};
 }
@@ -43,8 +47,8 @@ Command compare_command() {
 int compare(const Arguments& arguments, Streams& streams) {
   if (arguments.has("--corpus")) return compare_corpus(arguments, streams);
   if (!arguments.has("CONFIG") || !arguments.has("MEASURED"))
-    return report_error({.message = "expected CONFIG and MEASURED, or --corpus DIR", .file = {}, .key = "compare"},
-                        streams);
+    return report_error(
+        {.message = "expected CONFIG and MEASURED, or --corpus DIR", .file = {}, .key = "compare"}, streams);
   HEADROOM_CLI_ASSIGN(const compare::Measured measured, compare::read_measured(arguments.text("MEASURED")),
                       streams);
   HEADROOM_CLI_ASSIGN(const Run run, load_run(arguments.text("CONFIG"), arguments.common, streams), streams);

@@ -35,7 +35,8 @@ int simulate(const Arguments& arguments, Streams& streams) {
   HEADROOM_CLI_ASSIGN(const Report report, predict(run, executor), streams);
   if (arguments.has("--events"))
     HEADROOM_CLI_TRY(
-        write_output(arguments.text("--events"), writers::events_json(events, report.title), streams), streams);
+        write_output(arguments.text("--events"), writers::events_json(events, report.title), streams),
+        streams);
   HEADROOM_CLI_TRY(write_reports({&report, 1}, common, streams), streams);
   if (!takes_standard_output(common) && arguments.text("--events") != "-" && !common.quiet)
     streams.out << writers::table(report, {.colour = streams.colour});

@@ -16,7 +16,9 @@ double percent(Bytes predicted, Bytes measured) {
   return 100.0 * static_cast<double>(predicted - measured) / static_cast<double>(measured);
 }
 
-std::string signed_percent(double error) { return error == 0 ? "0" : fmt::format("{:+.4f}", error); }
+std::string signed_percent(double error) {
+  return error == 0 ? "0" : fmt::format("{:+.4f}", error);
+}
 
 std::string counts(const Row& row) {
   if (!row.measured.n_allocs) return "";
@@ -39,8 +41,12 @@ std::string summary_text(const Summary& s) {
 
 }  // namespace
 
-double Row::allocated_error() const { return percent(peak_allocated, measured.peak_allocated); }
-double Row::reserved_error() const { return percent(peak_reserved, measured.peak_reserved); }
+double Row::allocated_error() const {
+  return percent(peak_allocated, measured.peak_allocated);
+}
+double Row::reserved_error() const {
+  return percent(peak_reserved, measured.peak_reserved);
+}
 
 std::vector<Row> compare(const Report& report, const Measured& measured) {
   std::vector<Row> rows;

@@ -21,8 +21,7 @@ Result<std::vector<std::string>> recordings(const std::vector<std::string>& fold
   for (const std::string& folder : folders) {
     std::error_code error;
     fs::recursive_directory_iterator at(folder, error), end;
-    if (error)
-      return fail(Error{.message = "can't be read: " + error.message(), .file = folder, .key = {}});
+    if (error) return fail(Error{.message = "can't be read: " + error.message(), .file = folder, .key = {}});
     for (; at != end; at.increment(error))
       if (at->is_regular_file() && at->path().extension() == ".json") out.push_back(at->path().string());
   }
@@ -54,7 +53,7 @@ Result<Corpus> read_corpus(const std::vector<std::string>& folders) {
     HEADROOM_ASSIGN(const Measured measured, measured_of(*document, path));
     const Result<Report> report = predict(path);
     if (!report) {
-      out.skipped.push_back(report.error().text());
+      out.skipped.push_back({fs::path(path).stem().string(), report.error().text()});
       continue;
     }
     std::vector<Row> rows = compare(*report, measured);
@@ -74,11 +73,20 @@ std::map<std::string, RunError> run_errors(const std::vector<Row>& rows) {
   return out;
 }
 
+std::string run_errors_json(const std::vector<Row>& rows) {
+  std::string out = "{";
+  for (const auto& [name, error] : run_errors(rows))
+    out += fmt::format("{}\n  \"{}\": {{\"allocated\": {:.4f}, \"reserved\": {:.4f}}}",
+                       out.size() > 1 ? "," : "", name, error.allocated, error.reserved);
+  return out + "\n}\n";
+}
+
 std::string accuracy_document(const Corpus& corpus) {
   const Summary s = summarise(corpus.rows);
   std::string out = fmt::format(
       "# Accuracy\n\nPredicted against measured, every recorded run and phase. Made by "
-      "`docs/regenerate_accuracy.sh`; bytes as torch.cuda.memory_stats() counts them, errors signed, in percent "
+      "`docs/regenerate_accuracy.sh`; bytes as torch.cuda.memory_stats() counts them, errors signed, in "
+      "percent "
       "of what was measured; the last column is the difference in the number of allocations.\n\n"
       "| | exact | mean error % | worst error % |\n| --- | ---: | ---: | ---: |\n"
       "| allocated peaks | {} of {} | {:.4f} | {:.4f} |\n| reserved peaks | {} of {} | {:.4f} | {:.4f} |\n"
@@ -96,7 +104,7 @@ std::string accuracy_document(const Corpus& corpus) {
   }
   if (!corpus.skipped.empty()) {
     out += "\nNot predicted:\n\n";
-    for (const std::string& why : corpus.skipped) out += "* " + fs::path(why).filename().string() + "\n";
+    for (const auto& [name, why] : corpus.skipped) out += fmt::format("* {}: {}\n", name, why);
   }
   return out + markdown(corpus.rows);
 }

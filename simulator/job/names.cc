@@ -69,7 +69,8 @@ constexpr Names<HeadKind, 3> kHeadKind = {{{HeadKind::language_model, "language_
                                            {HeadKind::scalar, "scalar"},
                                            {HeadKind::sequence_classification, "sequence_classification"}}};
 
-constexpr Names<Verb, 25> kVerb = {{{Verb::take_prompts, "take_prompts"},
+constexpr Names<Verb, 26> kVerb = {{{Verb::join_group, "join_group"},
+                                    {Verb::take_prompts, "take_prompts"},
                                     {Verb::drop_prompts, "drop_prompts"},
                                     {Verb::take_rewards, "take_rewards"},
                                     {Verb::end_step, "end_step"},

@@ -27,6 +27,7 @@ enum class PhaseKind {
 
 /// What one action does. `role`, `engine`, `parts` and `count` say to whom and how much.
 enum class Verb {
+  join_group,       ///< the process group's first barrier leaves a number on the device
   take_prompts,     ///< the step's prompts come to the device
   drop_prompts,     ///< ... and go
   take_rewards,     ///< one number a sequence comes to the device from outside

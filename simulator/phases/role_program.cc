@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "simulator/job/names.h"
+#include "simulator/phases/sharded_role.h"
 #include "simulator/phases/token_logprob.h"
 #include "simulator/tape/core/autocast.h"
 #include "simulator/tape/core/checkpoint.h"
@@ -203,6 +204,7 @@ void RoleProgram::train_mini_batch(const Experience& experience, std::int64_t fi
   const std::int64_t parts = ceil_div(count, micro);
   for (std::int64_t i = 0; i < parts; ++i) {
     const std::int64_t at = first + i * micro, n = std::min(micro, first + count - at);
+    before_micro_batch(i, parts);
     Tensor scaled;
     {
       std::optional<tape::SaveOnCpu> offload;
@@ -216,7 +218,11 @@ void RoleProgram::train_mini_batch(const Experience& experience, std::int64_t fi
   }
 }
 
+void RoleProgram::before_micro_batch(std::int64_t, std::int64_t) {}
 void RoleProgram::after_backward(std::int64_t, std::int64_t) {}
+void RoleProgram::clip_gradients() {
+  tape::clip_grad_norm(tape_, optimizer_->parameters());
+}
 
 void RoleProgram::train(const Experience& experience) {
   for (std::int64_t epoch = 0; epoch < context_.epochs; ++epoch)
@@ -237,7 +243,7 @@ void RoleProgram::optimizer_step() {
       tape_.set_grad(parameters[i], {});
     }
   }
-  if (role().optimizer.clip) tape::clip_grad_norm(tape_, optimizer_->parameters());
+  if (role().optimizer.clip) clip_gradients();
   optimizer_->step();
   optimizer_->zero_grad();
   if (!masters_.empty()) {
@@ -262,7 +268,15 @@ void RoleProgram::move(unsigned parts, bool device, bool) {
 }
 
 Result<std::unique_ptr<RoleProgram>> make_role_program(const RoleContext& context) {
-  if (context.role.sharding.kind == ShardingKind::none) return std::make_unique<RoleProgram>(context);
+  switch (context.role.sharding.kind) {
+    case ShardingKind::none:
+      return std::make_unique<RoleProgram>(context);
+    case ShardingKind::fsdp1:
+    case ShardingKind::fsdp2:
+      return std::unique_ptr<RoleProgram>(std::make_unique<ShardedRole>(context));
+    default:
+      break;
+  }
   return fail(fmt::format("no program yet for role {}: sharding {}", context.role.name,
                           enum_name(context.role.sharding.kind)));
 }

@@ -21,6 +21,7 @@ struct RoleContext {
   std::int64_t forward_batch = 1;  ///< sequences a forward without gradients
   std::int64_t mini_batch = 1;     ///< sequences an optimizer step, of this rank
   std::int64_t epochs = 1;
+  Stream first_stream = 1;  ///< streams of its own from here on
 };
 
 /// A role as a program on one rank: the verbs of actions on it. This class is a model on one GPU without
@@ -53,8 +54,11 @@ class RoleProgram {
   virtual void optimizer_step();
   /// The loss of sequences [first, first + count).
   virtual tape::Tensor loss(const Experience& experience, std::int64_t first, std::int64_t count);
+  virtual void before_micro_batch(std::int64_t micro_batch, std::int64_t micro_batches);
   virtual void after_backward(std::int64_t micro_batch, std::int64_t micro_batches);
-  std::vector<tape::Tensor> trainable();
+  virtual void clip_gradients();
+  /// What the optimizer works on.
+  virtual std::vector<tape::Tensor> trainable();
 
   RoleContext context_;
   tape::Tape& tape_;

@@ -14,8 +14,9 @@ namespace {
 
 using tape::Tensor;
 
-const std::uint16_t kMarker = tape::operation_name("marker"), kImport = tape::operation_name("import"),
-                    kPrompts = tape::operation_name("prompts"), kRewards = tape::operation_name("rewards"),
+const std::uint16_t kBarrier = tape::operation_name("barrier"), kMarker = tape::operation_name("marker"),
+                    kImport = tape::operation_name("import"), kPrompts = tape::operation_name("prompts"),
+                    kRewards = tape::operation_name("rewards"),
                     kMask = tape::operation_name("attention_mask"),
                     kTokens = tape::operation_name("random_tokens");
 
@@ -49,6 +50,7 @@ Status Trainer::build(const Action& action) {
   context.micro_batch = role->train.sequences > 0 ? role->train.sequences : experience_.batch;
   context.forward_batch = role->forward.sequences > 0 ? role->forward.sequences : context.micro_batch;
   context.mini_batch = std::max<std::int64_t>(mini_batch_of(job_, *role) / data, 1);
+  context.first_stream = static_cast<Stream>(1 + 2 * programs_.size());
   context.epochs = role->epochs > 0 ? role->epochs : job_.batch.epochs;
   HEADROOM_ASSIGN(std::unique_ptr<RoleProgram> made, make_role_program(context));
   HEADROOM_TRY(made->build());
@@ -83,6 +85,9 @@ void Trainer::experience() {
 Status Trainer::act(const Action& action, int step) {
   Experience& e = experience_;
   switch (action.verb) {
+    case Verb::join_group:
+      barrier_ = tape_.empty({}, DType::fp32, kBarrier);
+      return {};
     case Verb::take_prompts:
       e.prompts = tape_.empty({e.batch, e.prompt}, DType::int64, kPrompts);
       return {};

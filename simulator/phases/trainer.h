@@ -30,6 +30,7 @@ class Trainer {
   tape::Engine engine_;
   std::map<std::string, std::unique_ptr<RoleProgram>> programs_;
   Experience experience_;
+  tape::Tensor barrier_;  ///< what the process group's first barrier leaves on the device
   tape::Tensor imports_;  ///< what importing a model's module leaves on the device
 };
 

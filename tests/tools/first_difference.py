@@ -3,7 +3,7 @@
 usage: first_difference.py PREDICTED.json RECORDED.trace.json.gz [--context N] [--to END]
 
 PREDICTED is what `headroom simulate CASE --events FILE` writes. Allocation ids, requested sizes, streams (where
-recorded) and frees are compared in order; segments are not. Exit 0 when all are equal, 4 otherwise.
+recorded, numbered by first use) and frees are compared in order; segments are not. Exit 0 when all are equal, 4 otherwise.
 """
 import gzip
 import json
@@ -16,17 +16,19 @@ def read(path):
         return json.load(f)
 
 
-def steps(recording):
+def steps(recording, with_streams):
     """(kind, id, bytes, stream, label) of allocations and frees, ids counted in order of allocation."""
-    labels, numbers, sizes, out = recording.get("labels") or [], {}, {}, []
+    labels, numbers, sizes, streams, out = recording.get("labels") or [], {}, {}, {0: 0}, []
     streamed = recording.get("format") == 2
     labelled = bool(labels)
     for event in recording["events"]:
         if event[0] == "a":
+            stream = streams.setdefault(event[3], len(streams)) if streamed and with_streams else 0
+            label = labels[event[-1]] if labelled and len(event) > (4 if streamed else 3) else ""
+            if not out and "|barrier|" in label:
+                continue  # came before the recording began
             number = numbers[event[1]] = len(numbers)
             sizes[number] = event[2]
-            stream = event[3] if streamed else 0
-            label = labels[event[-1]] if labelled and len(event) > (4 if streamed else 3) else ""
             out.append(("a", number, event[2], stream, label))
         elif event[0] == "f" and event[1] in numbers:
             number = numbers[event[1]]
@@ -38,7 +40,9 @@ def main():
     arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
     context = int(sys.argv[sys.argv.index("--context") + 1]) if "--context" in sys.argv else 12
     arguments = arguments[:2]
-    predicted, recorded = (steps(read(path)) for path in arguments)
+    files = [read(path) for path in arguments]
+    with_streams = all(file.get("format") == 2 for file in files)
+    predicted, recorded = (steps(file, with_streams) for file in files)
     equal = 0
     for p, r in zip(predicted, recorded):
         if p[:4] != r[:4]:

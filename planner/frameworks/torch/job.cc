@@ -86,7 +86,8 @@ class Steps {
     if (s_.empty_after_init) after.actions.push_back(act(Verb::empty_cache, "actor"));
     if (s_.ems)
       for (const std::string& role : roles_) unload(after, role);
-    return {init, after};
+    if (s_.world == 1) return {init, after};
+    return {between(Verb::join_group), init, after};
   }
 
   std::vector<PhaseSpec> step() const {

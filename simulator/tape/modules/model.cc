@@ -123,7 +123,7 @@ Tensor Model::run_layer(int index, const Tensor& hidden, std::vector<Tensor> cap
 
 Result<std::unique_ptr<Model>> make_model(Tape& tape, const Architecture& architecture,
                                           const std::string& path, const ModelOptions& options) {
-  if (architecture.decoder.position == PositionKind::rotary)
+  if (RotaryDecoder::covers(architecture.decoder))
     return std::unique_ptr<Model>(std::make_unique<RotaryDecoder>(tape, architecture, path, options));
   return fail("no tensor program for models of type " + architecture.family);
 }

@@ -1,5 +1,7 @@
 #include "simulator/tape/modules/rotary_decoder.h"
 
+#include <algorithm>
+
 #include "simulator/tape/modules/position_ids.h"
 #include "simulator/tape/operations/attention.h"
 #include "simulator/tape/operations/copy.h"
@@ -21,6 +23,17 @@ RotaryDecoder::RotaryDecoder(Tape& tape, const Architecture& architecture, const
   final_norm_.build(*this, body + ".norm", decoder_.final_norm, -1);
   rotary_.build(*this, body + ".rotary_emb", decoder_.layer(0).attention.rotary_dim);
   build_head(embedding_);
+}
+
+bool RotaryDecoder::covers(const Decoder& decoder) {
+  if (decoder.position != PositionKind::rotary || decoder.embedding_scale != 1 || decoder.logits_softcap != 0)
+    return false;
+  return std::all_of(decoder.groups.begin(), decoder.groups.end(), [](const LayerGroup& group) {
+    const Layer& layer = group.layer;
+    return layer.residual == ResidualKind::sequential && layer.attention.kind == AttentionKind::separate &&
+           layer.attention.rotary_dim == layer.attention.head_dim && layer.attention.softcap == 0 &&
+           !layer.attention.sinks && layer.mlp.kind == MlpKind::gated && !layer.mlp.fused_gate_up;
+  });
 }
 
 void RotaryDecoder::build_layer(DecoderLayer& own, int index) {

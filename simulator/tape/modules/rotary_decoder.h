@@ -15,6 +15,7 @@ class RotaryDecoder : public Model {
  public:
   RotaryDecoder(Tape& tape, const Architecture& architecture, const std::string& path,
                 const ModelOptions& options);
+  static bool covers(const Decoder& decoder);
   Tensor hidden_states(const ModelInput& input) override;
 
  private:

@@ -30,40 +30,40 @@ AdamW::AdamW(Tape& tape, std::vector<Tensor> parameters, OptimizerImplementation
       states_(parameters_.size()) {}
 
 void AdamW::create_states() {
+  make_states(false);
+}
+
+void AdamW::make_states(bool only_with_gradients) {
   const ComponentScope component(tape_, Component::optimizer);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& p = parameters_[i];
     State& state = states_[i];
-    if (state.average.defined()) continue;
+    if (state.average.defined() || (only_with_gradients && p->grad == nullptr)) continue;
     const ModuleScope module(tape_, p->storage->label.module);
     // foreach and loop keep the step counter on the host.
-    if (implementation_ == OptimizerImplementation::fused) state.step = tape_.empty({}, DType::fp32, kState);
-    state.average = tape_.empty(like(p.shape()), p.dtype(), kState);
-    state.square_average = tape_.empty(like(p.shape()), p.dtype(), kState);
+    if (implementation_ == OptimizerImplementation::fused) state.step = beside(p, Shape{}, DType::fp32);
+    state.average = beside(p, like(p.shape()), p.dtype());
+    state.square_average = beside(p, like(p.shape()), p.dtype());
   }
+}
+
+Tensor AdamW::beside(const Tensor& parameter, const Shape& shape, DType dtype) {
+  if (parameter->storage->device == Device::gpu) return tape_.empty(shape, dtype, kState);
+  return tape_.empty_host(
+      shape, dtype,
+      parameter->storage->device == Device::pinned_host ? HostKind::pinned : HostKind::pageable);
 }
 
 void AdamW::step() {
   const GradMode no_grad(tape_, false);
   const ComponentScope component(tape_, Component::temporaries);
-  {
-    const ComponentScope states(tape_, Component::optimizer);
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      const Tensor& p = parameters_[i];
-      State& state = states_[i];
-      if (p->grad == nullptr || state.average.defined()) continue;
-      const ModuleScope module(tape_, p->storage->label.module);
-      if (implementation_ == OptimizerImplementation::fused)
-        state.step = tape_.empty({}, DType::fp32, kState);
-      state.average = tape_.empty(like(p.shape()), p.dtype(), kState);
-      state.square_average = tape_.empty(like(p.shape()), p.dtype(), kState);
-    }
-  }
+  make_states(true);
   std::vector<Tensor> roots;
   Tensor quotient;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& p = parameters_[i];
-    if (p->grad == nullptr) continue;
+    // On the host the update runs in place but for one parameter's temporaries, which are not counted.
+    if (p->grad == nullptr || p->storage->device != Device::gpu) continue;
     const State& state = states_[i];
     const ModuleScope module(tape_, p->storage->label.module);
     if (implementation_ == OptimizerImplementation::foreach_) {

@@ -27,6 +27,10 @@ class AdamW {
   void create_states();
 
  private:
+  void make_states(bool only_with_gradients);
+  /// Memory where the parameter lies.
+  Tensor beside(const Tensor& parameter, const Shape& shape, DType dtype);
+
   Tape& tape_;
   std::vector<Tensor> parameters_;
   OptimizerImplementation implementation_;
