@@ -27,11 +27,12 @@ enum class BlockState : std::uint8_t {
 struct alignas(64) Block {
   Address address = 0;
   Bytes size = 0;
-  Bytes requested = 0;                      ///< bytes that the program asked for
-  std::uint64_t gc_base = 0;                ///< the pool half's call counter when the block became free
-  BlockId previous = 0, next = 0;           ///< neighbours in the segment
-  BlockId left = 0, right = 0, parent = 0;  ///< place among the free blocks
-  std::uint32_t priority = 0;               ///< random, of the slot: keeps the tree of free blocks balanced
+  Bytes requested = 0;             ///< bytes that the program asked for
+  std::uint64_t gc_base = 0;       ///< the pool half's call counter when the block became free
+  BlockId previous = 0, next = 0;  ///< neighbours in the segment
+  BlockId child[2] = {0, 0};       ///< place among the free blocks: lower, higher
+  BlockId parent = 0;
+  std::uint32_t priority = 0;  ///< random, of the slot: keeps the tree of free blocks balanced
   std::uint32_t segment = 0;
   std::uint16_t list = 0;  ///< which free list: pool half and stream
   BlockState state = BlockState::none;

@@ -17,178 +17,203 @@ CachingAllocator::~CachingAllocator() = default;
 
 BlockId CachingAllocator::allocate(Bytes bytes, Stream stream) {
   assert(bytes >= 0);
-  if (bytes == 0) return kNullBlock;
+  if (bytes == 0) [[unlikely]]
+    return kNullBlock;
   if (events_pending_ && scopes_.empty()) [[unlikely]]
     process_events();
+  if (bytes >= kMaxRequest) [[unlikely]]
+    return refuse(bytes, stream);
 
-  Request request{
-      .bytes = bytes, .rounded = 0, .segment = 0, .stream = stream, .list = nullptr, .expandable = false};
-  if (bytes >= kMaxRequest) [[unlikely]] {
-    request.rounded = request.segment = bytes;
-    return fail(request);
-  }
-  request.rounded =
+  const Bytes rounded =
       plain_rounding_ ? (bytes + kMinBlock - 1) & ~(kMinBlock - 1) : round_request(settings_, bytes);
-  const HalfIndex half = request.rounded <= kSmallMax ? kSmall : kLarge;
-  Pool& pool = scopes_.empty() ? *default_pool_ : pool_for(stream);
-  request.list = &list_for(pool, half, stream);
-  request.expandable = settings_.expandable_segments && pool.options.device == nullptr;
+  const HalfIndex half = rounded <= kSmallMax ? kSmall : kLarge;
+  FreeList& list = scopes_.empty() && stream < kNearStreams && near_lists_[half][stream] != nullptr
+                       ? *near_lists_[half][stream]
+                       : list_for(pool_for(stream), half, stream);
+  const bool expandable = expandable_ && list.may_expand;
 
-  BlockId id = find(*request.list, request.rounded, request.expandable);
+  BlockId id = search(list, rounded, expandable);
   if (id == 0) [[unlikely]] {
-    request.segment = segment_size(settings_, request.rounded);
+    const Request request{.bytes = bytes,
+                          .rounded = rounded,
+                          .segment = segment_size(settings_, rounded),
+                          .stream = stream,
+                          .list = &list,
+                          .expandable = expandable};
     id = make_room(request);
     if (id == 0) return fail(request);
   }
-  return commit(id, request);
+  return commit(list_of(blocks_[id]), id, rounded, bytes, expandable);
 }
 
 // Best fit: the smallest block that is large enough, lowest address among equals, taken out of the free
 // blocks.
-BlockId CachingAllocator::find(FreeList& list, Bytes rounded, bool expandable) {
-  list.half->searches += gc_tracking_ ? 1 : 0;
-  const Block* blocks = blocks_.data();
+[[gnu::always_inline]] inline BlockId CachingAllocator::search(FreeList& list, Bytes rounded,
+                                                               bool expandable) {
+  if (gc_tracking_) ++list.half->searches;
+  Block* blocks = blocks_.data();
   BlockId id = list.free.first_at_least(blocks, rounded);
-  if (id == 0) return 0;
-  if (blocks[id].expandable) id = expandable ? prefer_bounded(list, id) : skip_expandable(list, id);
-  if (id == 0) return 0;
+  if (id == 0) [[unlikely]]
+    return 0;
+  if (blocks[id].expandable) [[unlikely]]
+    id = expandable ? prefer_bounded(list, id) : skip_expandable(list, id);
+  if (id == 0) [[unlikely]]
+    return 0;
   // A block that may not be split is only for requests about as large.
   const Bytes size = blocks[id].size;
-  if (size >= settings_.max_split_size) [[unlikely]] {
-    if (rounded < settings_.max_split_size) return 0;
+  if (size >= max_split_size_) [[unlikely]] {
+    if (rounded < max_split_size_) return 0;
     if (size - rounded >= settings_.max_non_split_rounding) return 0;
   }
   if (tie_breaker_ != nullptr) [[unlikely]]
     id = break_tie(list, id);
-  list.free.erase(blocks_.data(), id);
+  list.free.erase(blocks, id);
   return id;
+}
+
+BlockId CachingAllocator::find(FreeList& list, Bytes rounded, bool expandable) {
+  return search(list, rounded, expandable);
 }
 
 // Splits the block where the rules say so and hands its front out.
-BlockId CachingAllocator::commit(BlockId id, const Request& request) {
-  const FreeList& list = list_of(blocks_[id]);
-  const int half = list.half->index;
-  const Bytes rest = blocks_[id].size - request.rounded;
-  const bool was_split = (blocks_[id].previous | blocks_[id].next) != 0;
-  const bool fine = half == kSmall || request.expandable;
-  const bool split =
-      (fine ? rest >= kMinBlock : rest > kSmallMax && request.rounded < settings_.max_split_size) &&
-      !list.half->pool->options.no_split;
-  if (split) {
-    const BlockId rest_id = blocks_.take();
-    Block& block = blocks_[id];
-    Block& remainder = blocks_[rest_id];
-    remainder.address = block.address + request.rounded;
-    remainder.size = rest;
-    remainder.requested = block.requested;
-    remainder.previous = id;
-    remainder.next = block.next;
-    remainder.segment = block.segment;
-    remainder.list = block.list;
-    remainder.expandable = block.expandable;
-    remainder.other_streams = false;
-    if (block.next != 0) blocks_[block.next].previous = rest_id;
-    block.next = rest_id;
-    block.size = request.rounded;
-    insert_free(*lists_[block.list], rest_id);
-  }
+[[gnu::always_inline]] inline BlockId CachingAllocator::commit(FreeList& list, BlockId id, Bytes rounded,
+                                                               Bytes bytes, bool expandable) {
+  const int half = list.half_index;
+  const Block& found = blocks_[id];
+  const Bytes rest = found.size - rounded;
+  const bool was_split = (found.previous | found.next) != 0;
+  const bool native = !found.expandable;
+  const bool fine = half == kSmall || expandable;
+  bool split = fine ? rest >= kMinBlock : rest > kSmallMax && rounded < max_split_size_;
+  split = split && !list.no_split;
+  if (split) insert_free(list, split_off(id, rounded));
+  // Parts of a split segment: the block was one, and the rest is one.
+  const int parts = (split ? 1 : 0) - (was_split ? 1 : 0);
+  const Bytes part_bytes = (split ? rest : 0) - (was_split ? rounded + rest : 0);
+  counters_.change(half, Counters::inactive_split, native ? parts : 0);
+  counters_.change(half, Counters::inactive_split_bytes, native ? part_bytes : 0);
   Block& block = blocks_[id];
   block.state = BlockState::allocated;
-  block.requested = request.bytes;
-  if (!block.expandable) {
-    if (split) {
-      counters_.change(half, Counters::inactive_split, was_split ? 0 : 1);
-      counters_.change(half, Counters::inactive_split_bytes, was_split ? -request.rounded : rest);
-    } else if (was_split) {
-      counters_.subtract(half, Counters::inactive_split, 1);
-      counters_.subtract(half, Counters::inactive_split_bytes, block.size);
-    }
-  }
-  counters_.add(half, Counters::allocation, 1);
-  counters_.add(half, Counters::allocated_bytes, block.size);
-  counters_.add(half, Counters::active, 1);
-  counters_.add(half, Counters::active_bytes, block.size);
-  counters_.add(half, Counters::requested_bytes, request.bytes);
-  if (block.size >= settings_.max_split_size) [[unlikely]]
+  block.requested = bytes;
+  counters_.allocate(half, block.size, bytes);
+  if (block.size >= max_split_size_) [[unlikely]]
     counts_.oversize_allocations.increase(1);
   if (observer_ != nullptr) [[unlikely]]
-    observer_->alloc(id, block.address, request.bytes, list.stream);
+    observer_->alloc(id, block.address, bytes, list.stream);
   return id;
 }
 
+// Shortens a block to `bytes`; the rest becomes a block of its own, of the same state and in no list.
+[[gnu::always_inline]] inline BlockId CachingAllocator::split_off(BlockId id, Bytes bytes) {
+  const BlockId rest_id = blocks_.take();
+  Block& block = blocks_[id];
+  Block& rest = blocks_[rest_id];
+  rest.address = block.address + bytes;
+  rest.size = block.size - bytes;
+  rest.requested = block.requested;
+  rest.previous = id;
+  rest.next = block.next;
+  rest.segment = block.segment;
+  rest.list = block.list;
+  rest.state = block.state;
+  rest.expandable = block.expandable;
+  rest.other_streams = false;
+  if (block.next != 0) blocks_[block.next].previous = rest_id;
+  block.next = rest_id;
+  block.size = bytes;
+  return rest_id;
+}
+
+BlockId CachingAllocator::cut(BlockId id, Bytes bytes) {
+  return split_off(id, bytes);
+}
+
 void CachingAllocator::free(BlockId id) {
-  if (id == kNullBlock) return;
+  if (id == kNullBlock) [[unlikely]]
+    return;
   Block& block = blocks_[id];
   assert(block.state == BlockState::allocated);
-  const FreeList& list = list_of(block);
-  counters_.subtract(list.half->index, Counters::allocation, 1);
-  counters_.subtract(list.half->index, Counters::allocated_bytes, block.size);
-  if (block.size >= settings_.max_split_size) [[unlikely]]
+  FreeList& list = list_of(block);
+  if (block.size >= max_split_size_) [[unlikely]]
     counts_.oversize_allocations.decrease(1);
   if (observer_ != nullptr) [[unlikely]]
     observer_->free_requested(id, block.address, block.requested, list.stream);
-  if (block.other_streams) [[unlikely]] {
-    block.state = BlockState::pending;
-    events_pending_ = true;
-    if (scopes_.empty()) {
-      queue_events(id);
-    } else {
-      deferred_.push_back(id);
-    }
-    return;
-  }
-  complete(id);
+  if (block.other_streams) [[unlikely]]
+    return free_later(id);
+  counters_.free(list.half_index, block.size);
+  become_free(list, id);
 }
 
 // The block becomes free: merged with its free neighbours and put in order.
-void CachingAllocator::complete(BlockId id) {
+[[gnu::always_inline]] inline void CachingAllocator::become_free(FreeList& list, BlockId id) {
   Block* blocks = blocks_.data();
   Block& block = blocks[id];
-  FreeList& list = list_of(block);
-  const int half = list.half->index;
+  const int half = list.half_index;
   const Bytes size = block.size;
   if (observer_ != nullptr) [[unlikely]]
     observer_->free_completed(id, block.address, block.requested, list.stream);
-  counters_.subtract(half, Counters::active, 1);
-  counters_.subtract(half, Counters::active_bytes, size);
-  counters_.subtract(half, Counters::requested_bytes, block.requested);
+  counters_.deactivate(half, size, block.requested);
+  const bool native = !block.expandable;
 
   block.state = BlockState::free;
-  const Merged merged = merge_neighbours(id);
+  const Merged merged = merge_free(list, id);
   const Block& survivor = blocks[merged.id];
-  if (!survivor.expandable) {
-    const bool split = (survivor.previous | survivor.next) != 0;
-    counters_.change(half, Counters::inactive_split, (split ? 1 : 0) - merged.merges);
-    counters_.change(half, Counters::inactive_split_bytes,
-                     (split ? survivor.size : 0) - (survivor.size - size));
-  }
+  const bool split = (survivor.previous | survivor.next) != 0;
+  const int parts = (split ? 1 : 0) - merged.merges;
+  const Bytes part_bytes = (split ? survivor.size : 0) - (survivor.size - size);
+  counters_.change(half, Counters::inactive_split, native ? parts : 0);
+  counters_.change(half, Counters::inactive_split_bytes, native ? part_bytes : 0);
   insert_free(list, merged.id);
 }
 
-// Joins a block, in no list, with neighbours of its state. The lowest block's id survives.
-CachingAllocator::Merged CachingAllocator::merge_neighbours(BlockId id) {
+void CachingAllocator::complete(BlockId id) {
+  become_free(list_of(blocks_[id]), id);
+}
+
+// Joins a free block, in no list, with its free neighbours. The lowest block's id survives.
+[[gnu::always_inline]] inline CachingAllocator::Merged CachingAllocator::merge_free(FreeList& list,
+                                                                                    BlockId id) {
   Block* blocks = blocks_.data();
   int merges = 0;
-  const BlockState state = blocks[id].state;
-  if (const BlockId before = blocks[id].previous; blocks[before].state == state) {
-    leave_list(before);
-    blocks[before].size += blocks[id].size;
+  if (const BlockId after = blocks[id].next; blocks[after].state == BlockState::free) {
+    list.free.erase(blocks, after);
+    absorb_next(blocks, id);
+    ++merges;
+  }
+  if (const BlockId before = blocks[id].previous; blocks[before].state == BlockState::free) {
+    list.free.erase(blocks, before);
     blocks[before].requested = blocks[id].requested;
-    blocks[before].next = blocks[id].next;
-    if (blocks[id].next != 0) blocks[blocks[id].next].previous = before;
-    blocks_.give_back(id);
+    absorb_next(blocks, before);
     id = before;
     ++merges;
   }
+  return {id, merges};
+}
+
+[[gnu::always_inline]] inline void CachingAllocator::absorb_next(Block* blocks, BlockId id) {
+  Block& block = blocks[id];
+  const BlockId absorbed = block.next;
+  const BlockId next = blocks[absorbed].next;
+  block.size += blocks[absorbed].size;
+  block.next = next;
+  if (next != 0) blocks[next].previous = id;
+  blocks_.give_back(absorbed);
+}
+
+// The same for blocks of any state that has a list.
+BlockId CachingAllocator::merge_neighbours(BlockId id) {
+  Block* blocks = blocks_.data();
+  const BlockState state = blocks[id].state;
   if (const BlockId after = blocks[id].next; blocks[after].state == state) {
     leave_list(after);
-    blocks[id].size += blocks[after].size;
-    blocks[id].next = blocks[after].next;
-    if (blocks[after].next != 0) blocks[blocks[after].next].previous = id;
-    blocks_.give_back(after);
-    ++merges;
+    absorb_next(blocks, id);
   }
-  return {id, merges};
+  if (const BlockId before = blocks[id].previous; blocks[before].state == state) {
+    leave_list(before);
+    absorb_next(blocks, before);
+    id = before;
+  }
+  return id;
 }
 
 MemoryStatistics CachingAllocator::statistics() const {

@@ -167,6 +167,9 @@ class CachingAllocator {
     Half* half = nullptr;
     Stream stream = 0;
     std::uint16_t index = 0;  ///< in lists_
+    bool no_split = false;    ///< of its pool
+    bool may_expand = true;   ///< its pool has no device of its own
+    HalfIndex half_index = kSmall;
   };
   struct Pool {
     PoolId id = kDefaultPool;
@@ -203,11 +206,17 @@ class CachingAllocator {
     int merges;
   };
 
-  // The hot path (caching_allocator.cc).
+  // The hot path (caching_allocator.cc); find, complete, cut and merge_neighbours are for the cold ones.
+  BlockId search(FreeList& list, Bytes rounded, bool expandable);
+  BlockId commit(FreeList& list, BlockId id, Bytes rounded, Bytes bytes, bool expandable);
+  BlockId split_off(BlockId id, Bytes bytes);
+  void become_free(FreeList& list, BlockId id);
+  Merged merge_free(FreeList& list, BlockId id);
+  void absorb_next(Block* blocks, BlockId id);
   BlockId find(FreeList& list, Bytes rounded, bool expandable);
-  BlockId commit(BlockId id, const Request& request);
   void complete(BlockId id);
-  Merged merge_neighbours(BlockId id);
+  BlockId cut(BlockId id, Bytes bytes);
+  BlockId merge_neighbours(BlockId id);
   void leave_list(BlockId id);
   FreeList& list_of(const Block& block) { return *lists_[block.list]; }
   Half& half_of(const Block& block) { return *lists_[block.list]->half; }
@@ -231,13 +240,13 @@ class CachingAllocator {
   BlockId map(BlockId id, Bytes wanted);
   BlockId reserve_range(FreeList& list);
   BlockId new_segment(FreeList& list, Address address, Bytes size, bool expandable);
-  BlockId cut(BlockId id, Bytes bytes);
   void insert_unmapped(FreeList& list, BlockId id);
   Bytes chunk(const Half& half) const {
     return half.index == kSmall ? kSmallSegment : settings_.large_segment_size;
   }
   BlockId take_from_pools_on_oom(const Request& request);
   BlockId fail(const Request& request);
+  BlockId refuse(Bytes bytes, Stream stream);
 
   // Release (release.cc).
   void release_all(PoolId pool);
@@ -250,6 +259,7 @@ class CachingAllocator {
   void collect_garbage();
 
   // Streams (streams.cc).
+  void free_later(BlockId id);
   void queue_events(BlockId id);
   void queue_deferred();
   void process_events();
@@ -287,6 +297,9 @@ class CachingAllocator {
   std::uint64_t next_ordinal_ = 0;
   std::map<PoolId, std::unique_ptr<Pool>> pools_;
   Pool* default_pool_ = nullptr;
+  /// The default pool's lists of the first streams, at hand.
+  static constexpr Stream kNearStreams = 8;
+  FreeList* near_lists_[2][kNearStreams] = {};
   PoolId next_pool_ = 1;
   std::vector<Scope> scopes_;
 
@@ -298,6 +311,8 @@ class CachingAllocator {
   bool queues_ascending_ = false;
 
   bool plain_rounding_ = true;
+  bool expandable_ = false;
+  Bytes max_split_size_ = kUnlimited;
   bool gc_tracking_ = false;
   Bytes limit_ = kUnlimited;
   Bytes total_ = 0;  ///< bytes held from the device, in all pools

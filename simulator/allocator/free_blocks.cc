@@ -2,103 +2,85 @@
 
 namespace headroom::allocator {
 
-// As a leaf first, then upwards until its parent has the higher priority.
-void FreeBlocks::insert_below(Block* blocks, BlockId& top, BlockId id) {
-  const Block& block = blocks[id];
-  BlockId parent = top;
+void FreeBlocks::insert_inside(Block* blocks, Tree& tree, BlockId id) {
+  Block& block = blocks[id];
+  BlockId parent = tree.root;
   for (;;) {
-    const bool left = before(block, blocks[parent]);
-    BlockId& child = left ? blocks[parent].left : blocks[parent].right;
+    BlockId& child = blocks[parent].child[before(block, blocks[parent]) ? 0 : 1];
     if (child == 0) {
       child = id;
       break;
     }
     parent = child;
   }
-  blocks[id].parent = parent;
-  while (blocks[id].parent != 0 && blocks[blocks[id].parent].priority < block.priority)
-    rotate_up(blocks, top, id);
+  block.parent = parent;
+  rise(blocks, tree, id);
+}
+
+void FreeBlocks::rise(Block* blocks, Tree& tree, BlockId id) {
+  const Block& block = blocks[id];
+  while (block.parent != 0 && blocks[block.parent].priority < block.priority)
+    rotate_up(blocks, tree.root, id);
 }
 
 // Swaps a node with its parent, keeping the order.
 void FreeBlocks::rotate_up(Block* blocks, BlockId& top, BlockId id) {
-  const BlockId parent = blocks[id].parent;
-  const BlockId grandparent = blocks[parent].parent;
-  BlockId moved;
-  if (blocks[parent].left == id) {
-    moved = blocks[id].right;
-    blocks[parent].left = moved;
-    blocks[id].right = parent;
-  } else {
-    moved = blocks[id].left;
-    blocks[parent].right = moved;
-    blocks[id].left = parent;
-  }
-  if (moved != 0) blocks[moved].parent = parent;
-  blocks[parent].parent = id;
-  blocks[id].parent = grandparent;
+  Block& node = blocks[id];
+  const BlockId parent_id = node.parent;
+  Block& parent = blocks[parent_id];
+  const BlockId grandparent = parent.parent;
+  const int side = parent.child[1] == id ? 1 : 0;
+  const BlockId moved = node.child[1 - side];
+  parent.child[side] = moved;
+  node.child[1 - side] = parent_id;
+  if (moved != 0) blocks[moved].parent = parent_id;
+  parent.parent = id;
+  node.parent = grandparent;
   if (grandparent == 0) {
     top = id;
-  } else if (blocks[grandparent].left == parent) {
-    blocks[grandparent].left = id;
   } else {
-    blocks[grandparent].right = id;
+    BlockId* children = blocks[grandparent].child;
+    children[children[1] == parent_id ? 1 : 0] = id;
   }
 }
 
-void FreeBlocks::erase(Block* blocks, BlockId id) {
-  const Block& block = blocks[id];
-  const Class c = class_of(block.size);
-  BlockId& top = root(c);
-  while (block.left != 0 && block.right != 0) {
-    const bool left = blocks[block.left].priority > blocks[block.right].priority;
-    rotate_up(blocks, top, left ? block.left : block.right);
-  }
-  const BlockId child = block.left != 0 ? block.left : block.right;
-  if (child != 0) blocks[child].parent = block.parent;
-  if (block.parent != 0) {
-    Block& parent = blocks[block.parent];
-    (parent.left == id ? parent.left : parent.right) = child;
-  } else {
-    top = child;
-    if (child == 0) unmark(c);
-  }
-}
-
-BlockId FreeBlocks::first(const Block* blocks) const {
+BlockId FreeBlocks::first() const {
   if (summary_ == 0) return 0;
   const std::uint32_t word = bit_index(summary_);
-  return leftmost(blocks, root({word, bit_index(bits_[word])}));
+  return tree_of({word, bit_index(bits_[word])}).lowest;
 }
 
 BlockId FreeBlocks::last(const Block* blocks) const {
-  if (summary_ == 0) return 0;
-  const auto word = static_cast<std::uint32_t>(63 - std::countl_zero(summary_));
-  return rightmost(blocks, root({word, static_cast<std::uint32_t>(63 - std::countl_zero(bits_[word]))}));
+  return last_in(blocks, summary_);
+}
+
+// The last block of the words of a part of the summary.
+BlockId FreeBlocks::last_in(const Block* blocks, std::uint64_t words) const {
+  if (words == 0) return 0;
+  const std::uint32_t word = highest_bit(words);
+  return outermost(blocks, tree_of({word, highest_bit(bits_[word])}).root, 1);
+}
+
+// The next node of the same class in one direction; 0: none.
+BlockId FreeBlocks::neighbour(const Block* blocks, BlockId id, int direction) {
+  if (blocks[id].child[direction] != 0) return outermost(blocks, blocks[id].child[direction], 1 - direction);
+  BlockId node = id;
+  while (blocks[node].parent != 0 && blocks[blocks[node].parent].child[direction] == node)
+    node = blocks[node].parent;
+  return blocks[node].parent;
 }
 
 BlockId FreeBlocks::successor(const Block* blocks, BlockId id) const {
-  if (blocks[id].right != 0) return leftmost(blocks, blocks[id].right);
-  BlockId node = id;
-  while (blocks[node].parent != 0 && blocks[blocks[node].parent].right == node) node = blocks[node].parent;
-  if (blocks[node].parent != 0) return blocks[node].parent;
-  return first_above(blocks, class_of(blocks[id].size));
+  const BlockId next = neighbour(blocks, id, 1);
+  return next != 0 ? next : first_above(class_of(blocks[id].size));
 }
 
 BlockId FreeBlocks::predecessor(const Block* blocks, BlockId id) const {
-  if (blocks[id].left != 0) return rightmost(blocks, blocks[id].left);
-  BlockId node = id;
-  while (blocks[node].parent != 0 && blocks[blocks[node].parent].left == node) node = blocks[node].parent;
-  if (blocks[node].parent != 0) return blocks[node].parent;
+  if (const BlockId next = neighbour(blocks, id, 0); next != 0) return next;
   const Class c = class_of(blocks[id].size);
   const std::uint64_t here = bits_[c.word] & ((std::uint64_t{1} << c.bit) - 1);
-  if (here != 0) {
-    return rightmost(blocks, root({c.word, static_cast<std::uint32_t>(63 - std::countl_zero(here))}));
-  }
-  const std::uint64_t below = summary_ & ((std::uint64_t{1} << c.word) - 1);
-  if (below == 0) return 0;
-  const auto word = static_cast<std::uint32_t>(63 - std::countl_zero(below));
-  return rightmost(blocks, root({word, static_cast<std::uint32_t>(63 - std::countl_zero(bits_[word]))}));
+  if (here != 0) return outermost(blocks, tree_of({c.word, highest_bit(here)}).root, 1);
+  return last_in(blocks, summary_ & ((std::uint64_t{1} << c.word) - 1));
 }
 
 }  // namespace headroom::allocator

@@ -126,34 +126,13 @@ BlockId CachingAllocator::map(BlockId id, Bytes wanted) {
   leave_list(id);
   if (blocks_[id].size > bytes) insert_unmapped(list, cut(id, bytes));
   blocks_[id].state = BlockState::free;
-  id = merge_neighbours(id).id;
+  id = merge_neighbours(id);
   insert_free(list, id);
   total_ += bytes;
   ++counts_.num_device_alloc;
   counters_.add(half.index, Counters::reserved_bytes, bytes);
   if (observer_ != nullptr) observer_->segment_map(address, bytes, list.stream);
   return id;
-}
-
-// Shortens a block to `bytes`; the rest becomes a block of its own, of the same state and in no list.
-BlockId CachingAllocator::cut(BlockId id, Bytes bytes) {
-  const BlockId rest_id = blocks_.take();
-  Block& block = blocks_[id];
-  Block& rest = blocks_[rest_id];
-  rest.address = block.address + bytes;
-  rest.size = block.size - bytes;
-  rest.requested = block.requested;
-  rest.previous = id;
-  rest.next = block.next;
-  rest.segment = block.segment;
-  rest.list = block.list;
-  rest.state = block.state;
-  rest.expandable = block.expandable;
-  rest.other_streams = false;
-  if (block.next != 0) blocks_[block.next].previous = rest_id;
-  block.next = rest_id;
-  block.size = bytes;
-  return rest_id;
 }
 
 BlockId CachingAllocator::take_from_pools_on_oom(const Request& request) {
@@ -164,6 +143,16 @@ BlockId CachingAllocator::take_from_pools_on_oom(const Request& request) {
     if (const BlockId id = find(list, request.rounded, false)) return id;
   }
   return 0;
+}
+
+// No device has so much: PyTorch does not even try.
+BlockId CachingAllocator::refuse(Bytes bytes, Stream stream) {
+  return fail({.bytes = bytes,
+               .rounded = bytes,
+               .segment = bytes,
+               .stream = stream,
+               .list = nullptr,
+               .expandable = false});
 }
 
 BlockId CachingAllocator::fail(const Request& request) {
@@ -184,8 +173,7 @@ BlockId CachingAllocator::fail(const Request& request) {
     for (const Half& half : pool->halves) {
       for (const FreeList* list : half.lists) {
         if (list == nullptr) continue;
-        for (BlockId id = list->free.first(blocks_.data()); id != 0;
-             id = list->free.successor(blocks_.data(), id))
+        for (BlockId id = list->free.first(); id != 0; id = list->free.successor(blocks_.data(), id))
           facts.private_pools += blocks_[id].size;
       }
     }

@@ -31,7 +31,11 @@ CachingAllocator::FreeList& CachingAllocator::new_list(Half& half, Stream stream
   list.half = &half;
   list.stream = stream;
   list.index = index;
+  list.half_index = half.index;
+  list.no_split = half.pool->options.no_split;
+  list.may_expand = half.pool->options.device == nullptr;
   half.lists[stream] = &list;
+  if (half.pool == default_pool_ && stream < kNearStreams) near_lists_[half.index][stream] = &list;
   return list;
 }
 
@@ -98,6 +102,8 @@ std::vector<CachingAllocator::FreeList*> CachingAllocator::by_handle(const Half&
 }
 
 void CachingAllocator::update_modes() {
+  expandable_ = settings_.expandable_segments;
+  max_split_size_ = settings_.max_split_size;
   plain_rounding_ =
       std::all_of(settings_.roundup_power2_divisions.begin(), settings_.roundup_power2_divisions.end(),
                   [](int divisions) { return divisions <= 1; });
@@ -154,8 +160,7 @@ std::vector<BlockId> CachingAllocator::free_blocks(PoolId pool, bool small, Stre
   const auto& lists = found->second->halves[small ? kSmall : kLarge].lists;
   if (stream >= lists.size() || lists[stream] == nullptr) return ids;
   const FreeBlocks& free = lists[stream]->free;
-  for (BlockId id = free.first(blocks_.data()); id != 0; id = free.successor(blocks_.data(), id))
-    ids.push_back(id);
+  for (BlockId id = free.first(); id != 0; id = free.successor(blocks_.data(), id)) ids.push_back(id);
   return ids;
 }
 

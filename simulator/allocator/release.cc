@@ -37,8 +37,7 @@ void CachingAllocator::release_freeable_pools(PoolId only) {
 void CachingAllocator::release_half(Half& half) {
   std::vector<BlockId> whole, expandable;
   for (const FreeList* list : by_handle(half)) {
-    for (BlockId id = list->free.first(blocks_.data()); id != 0;
-         id = list->free.successor(blocks_.data(), id)) {
+    for (BlockId id = list->free.first(); id != 0; id = list->free.successor(blocks_.data(), id)) {
       const Block& block = blocks_[id];
       if (block.expandable) {
         expandable.push_back(id);
@@ -97,7 +96,7 @@ void CachingAllocator::unmap(BlockId id) {
   }
   if (blocks_[middle].size > high - low) insert_free(list, cut(middle, high - low));
   blocks_[middle].state = BlockState::unmapped;
-  middle = merge_neighbours(middle).id;
+  middle = merge_neighbours(middle);
   insert_unmapped(list, middle);
 
   total_ -= high - low;
@@ -151,8 +150,7 @@ void CachingAllocator::collect_garbage() {
   double total_age = 0;
   const auto age = [&](BlockId id) { return static_cast<double>(half.searches - blocks_[id].gc_base); };
   for (const FreeList* list : by_handle(half)) {
-    for (BlockId id = list->free.first(blocks_.data()); id != 0;
-         id = list->free.successor(blocks_.data(), id)) {
+    for (BlockId id = list->free.first(); id != 0; id = list->free.successor(blocks_.data(), id)) {
       const Block& block = blocks_[id];
       if (block.expandable || block.previous != 0 || block.next != 0) continue;
       candidates.push_back(id);

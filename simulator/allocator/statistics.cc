@@ -56,38 +56,56 @@ Named named_statistics(const MemoryStatistics& statistics) {
   return out;
 }
 
-void Counters::reset_peak() {
-  peak_ = current_;
-  for (Half& half : halves_) half.peak = half.current;
+void Counters::count_active_apart() {
+  if (active_differs_) return;
+  for (auto& half : cells_) {
+    half[active] = half[allocation];
+    half[active_bytes] = half[allocated_bytes];
+  }
+  peak_[active] = peak_[allocation];
+  peak_[active_bytes] = peak_[allocated_bytes];
+  active_differs_ = true;
 }
 
-void Counters::reset_accumulated() {
-  for (Half& half : halves_) {
-    half.old_gained = half.gained;
-    for (std::size_t q = 0; q < kQuantities; ++q) half.old_lost[q] = half.gained[q] - half.current[q];
+void Counters::reset_peak() {
+  for (std::size_t q = 0; q < kQuantities; ++q) {
+    peak_[q] = 0;
+    for (auto& half : cells_) {
+      half[q].peak = half[q].current();
+      peak_[q] += half[q].peak;
+    }
   }
 }
 
-Statistic Counters::of_half(int half, std::size_t q) const {
-  const Half& h = halves_[static_cast<std::size_t>(half)];
-  return {.current = h.current[q],
-          .peak = h.peak[q],
-          .allocated = h.gained[q] - h.old_gained[q],
-          .freed = h.gained[q] - h.current[q] - h.old_lost[q]};
+void Counters::reset_accumulated() {
+  for (auto& half : cells_) {
+    for (Cell& cell : half) {
+      cell.old_gained = cell.gained;
+      cell.old_lost = cell.lost;
+    }
+  }
+}
+
+Statistic Counters::of_half(int half, Quantity quantity) const {
+  const Cell& cell = cells_[static_cast<std::size_t>(half)][counted_as(quantity)];
+  return {.current = cell.current(),
+          .peak = cell.peak,
+          .allocated = cell.gained - cell.old_gained,
+          .freed = cell.lost - cell.old_lost};
 }
 
 PoolStatistics Counters::pool(int half) const {
   std::array<Statistic, kQuantities> s;
-  for (std::size_t q = 0; q < kQuantities; ++q) s[q] = of_half(half, q);
+  for (std::uint8_t q = 0; q < kQuantities; ++q) s[q] = of_half(half, Quantity{q});
   return from(s);
 }
 
 PoolStatistics Counters::all() const {
   std::array<Statistic, kQuantities> s;
-  for (std::size_t q = 0; q < kQuantities; ++q) {
-    const Statistic small = of_half(0, q), large = of_half(1, q);
-    s[q] = {.current = current_[q],
-            .peak = peak_[q],
+  for (std::uint8_t q = 0; q < kQuantities; ++q) {
+    const Statistic small = of_half(0, Quantity{q}), large = of_half(1, Quantity{q});
+    s[q] = {.current = small.current + large.current,
+            .peak = peak(Quantity{q}),
             .allocated = small.allocated + large.allocated,
             .freed = small.freed + large.freed};
   }

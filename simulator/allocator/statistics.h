@@ -53,45 +53,69 @@ struct MemoryStatistics {
 /// The same under PyTorch's names (`allocated_bytes.all.peak`, `num_ooms`, …), in a fixed order.
 std::vector<std::pair<std::string, std::int64_t>> named_statistics(const MemoryStatistics& statistics);
 
-/// The running counters behind MemoryStatistics, laid out for the hot path.
+/// The running counters behind MemoryStatistics, laid out for the hot path: a decrease is one addition, an
+/// increase one more and two tests of peaks.
 class Counters {
  public:
-  enum Quantity {
+  enum Quantity : std::uint8_t {
     allocation,
     allocated_bytes,
-    active,
-    active_bytes,
     requested_bytes,
     inactive_split,
     inactive_split_bytes,
+    active,
+    active_bytes,
     segment,
     reserved_bytes,
     kQuantities
   };
 
   void add(int half, Quantity quantity, std::int64_t amount) {
-    Half& h = halves_[half];
-    h.current[quantity] += amount;
-    h.gained[quantity] += amount;
-    h.peak[quantity] = std::max(h.peak[quantity], h.current[quantity]);
-    current_[quantity] += amount;
-    peak_[quantity] = std::max(peak_[quantity], current_[quantity]);
+    Cell& cell = cells_[half][quantity];
+    cell.gained += amount;
+    raise_peaks(half, quantity, cell);
   }
-  void subtract(int half, Quantity quantity, std::int64_t amount) {
-    halves_[half].current[quantity] -= amount;
-    current_[quantity] -= amount;
-  }
+  void subtract(int half, Quantity quantity, std::int64_t amount) { cells_[half][quantity].lost += amount; }
   /// One net change of either sign.
   void change(int half, Quantity quantity, std::int64_t amount) {
-    if (amount >= 0) {
-      add(half, quantity, amount);
-    } else {
-      subtract(half, quantity, -amount);
-    }
+    Cell& cell = cells_[half][quantity];
+    const std::int64_t gain = std::max<std::int64_t>(amount, 0);
+    cell.gained += gain;
+    cell.lost += gain - amount;
+    raise_peaks(half, quantity, cell);
   }
 
-  std::int64_t current(Quantity quantity) const { return current_[quantity]; }
-  std::int64_t peak(Quantity quantity) const { return peak_[quantity]; }
+  /// A block was handed out.
+  void allocate(int half, Bytes size, Bytes requested) {
+    add(half, allocation, 1);
+    add(half, allocated_bytes, size);
+    add(half, requested_bytes, requested);
+    if (active_differs_) [[unlikely]] {
+      add(half, active, 1);
+      add(half, active_bytes, size);
+    }
+  }
+  /// A block was given back by the program; until `deactivate` it is still active.
+  void free(int half, Bytes size) {
+    subtract(half, allocation, 1);
+    subtract(half, allocated_bytes, size);
+  }
+  void deactivate(int half, Bytes size, Bytes requested) {
+    subtract(half, requested_bytes, requested);
+    if (active_differs_) [[unlikely]] {
+      subtract(half, active, 1);
+      subtract(half, active_bytes, size);
+    }
+  }
+  /// Before the first block that stays active after its free: until then, active is what is allocated and is
+  /// not counted apart.
+  void count_active_apart();
+
+  std::int64_t current(Quantity quantity) const {
+    const Quantity counted = counted_as(quantity);
+    return cells_[0][counted].current() + cells_[1][counted].current();
+  }
+  std::int64_t peak(Quantity quantity) const { return peak_[counted_as(quantity)]; }
   /// Peaks restart from the current values.
   void reset_peak();
   /// The sums of increases and decreases restart from zero.
@@ -101,14 +125,29 @@ class Counters {
   PoolStatistics all() const;
 
  private:
-  struct Half {
-    std::array<std::int64_t, kQuantities> current{}, peak{}, gained{};
-    std::array<std::int64_t, kQuantities> old_gained{}, old_lost{};  ///< as of the last reset_accumulated
+  struct Cell {
+    std::int64_t gained = 0, lost = 0, peak = 0;
+    std::int64_t old_gained = 0, old_lost = 0;  ///< as of the last reset_accumulated
+    std::int64_t current() const { return gained - lost; }
   };
-  Statistic of_half(int half, std::size_t quantity) const;
 
-  std::array<Half, 2> halves_{};
-  std::array<std::int64_t, kQuantities> current_{}, peak_{};
+  void raise_peaks(int half, Quantity quantity, Cell& cell) {
+    const std::int64_t here = cell.current();
+    if (here > cell.peak) [[unlikely]]
+      cell.peak = here;
+    const std::int64_t both = here + cells_[1 - half][quantity].current();
+    if (both > peak_[quantity]) [[unlikely]]
+      peak_[quantity] = both;
+  }
+  Quantity counted_as(Quantity quantity) const {
+    if (active_differs_) return quantity;
+    return quantity == active ? allocation : quantity == active_bytes ? allocated_bytes : quantity;
+  }
+  Statistic of_half(int half, Quantity quantity) const;
+
+  std::array<std::array<Cell, kQuantities>, 2> cells_{};
+  std::array<std::int64_t, kQuantities> peak_{};  ///< of both halves together
+  bool active_differs_ = false;
 };
 
 }  // namespace headroom::allocator

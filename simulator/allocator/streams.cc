@@ -13,6 +13,20 @@ void CachingAllocator::record_stream(BlockId id, Stream user) {
   blocks_[id].other_streams = true;
 }
 
+// Other streams may still use the block: it stays active until their events are done.
+void CachingAllocator::free_later(BlockId id) {
+  Block& block = blocks_[id];
+  counters_.count_active_apart();
+  counters_.free(list_of(block).half_index, block.size);
+  block.state = BlockState::pending;
+  events_pending_ = true;
+  if (scopes_.empty()) {
+    queue_events(id);
+  } else {
+    deferred_.push_back(id);
+  }
+}
+
 // One event on every stream that used the block; it completes when all are done.
 void CachingAllocator::queue_events(BlockId id) {
   auto uses = stream_uses_.extract(id);
