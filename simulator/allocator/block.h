@@ -51,6 +51,7 @@ class BlockTable {
   const Block* data() const { return blocks_.data(); }
   Block& operator[](BlockId id) { return blocks_[id]; }
   const Block& operator[](BlockId id) const { return blocks_[id]; }
+  std::size_t bytes() const { return blocks_.capacity() * sizeof(Block); }
   BlockId end() const { return static_cast<BlockId>(blocks_.size()); }  ///< ids are below this
 
   /// A fresh slot; its links and sizes are stale.

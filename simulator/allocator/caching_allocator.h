@@ -146,6 +146,8 @@ class CachingAllocator {
   std::vector<SegmentView> segments() const;
   /// The free blocks of one pool, half and stream in the order in which they would be searched. For checks.
   std::vector<BlockId> free_blocks(PoolId pool, bool small, Stream stream) const;
+  /// Host memory that the simulation itself takes: blocks, lists and segments.
+  std::size_t footprint() const;
 
  private:
   enum HalfIndex : int { kSmall = 0, kLarge = 1 };

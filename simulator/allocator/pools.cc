@@ -164,4 +164,10 @@ std::vector<BlockId> CachingAllocator::free_blocks(PoolId pool, bool small, Stre
   return ids;
 }
 
+std::size_t CachingAllocator::footprint() const {
+  std::size_t bytes = blocks_.bytes() + segments_.capacity() * sizeof(Segment);
+  for (const auto& list : lists_) bytes += list != nullptr ? sizeof(FreeList) : 0;
+  return bytes;
+}
+
 }  // namespace headroom::allocator

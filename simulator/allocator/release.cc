@@ -117,19 +117,20 @@ bool CachingAllocator::release_available(const Request& request) {
   FreeList& list = *request.list;
   const Bytes wanted = std::max(request.rounded, settings_.max_split_size);
   const Block* blocks = blocks_.data();
+  // Parts of split segments can be this large only if the setting was changed at run time.
+  const auto whole = [blocks](BlockId id) {
+    return !blocks[id].expandable && blocks[id].previous == 0 && blocks[id].next == 0;
+  };
   BlockId id = list.free.first_at_least(blocks, wanted);
-  if (id != 0 && !blocks[id].expandable) {
+  if (id != 0 && whole(id)) {
     release_segment(id);
     return true;
   }
-  if (id == 0)
-    id = list.free.last(blocks);
-  else
-    id = list.free.predecessor(blocks, id);
+  id = id == 0 ? list.free.last(blocks) : list.free.predecessor(blocks, id);
   Bytes released = 0;
   while (id != 0 && released < wanted && blocks[id].size >= settings_.max_split_size) {
     const BlockId smaller = list.free.predecessor(blocks, id);
-    if (!blocks[id].expandable) {
+    if (whole(id)) {
       released += blocks[id].size;
       release_segment(id);
     }

@@ -193,6 +193,8 @@ void random_order(benchmark::State& state) {
   for (auto _ : state) pass();
   count(state, 2 * steps.size());
   state.counters["live_blocks"] = static_cast<double>(allocator.allocation_count());
+  state.counters["bytes_per_live_block"] =
+      static_cast<double>(allocator.footprint()) / static_cast<double>(allocator.allocation_count());
 }
 BENCHMARK(random_order)->Name("AllocatorRandomOrder10000Live");
 
