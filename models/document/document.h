@@ -75,8 +75,8 @@ class Document {
 
 /// Bounds that keep hostile input cheap.
 struct ReadLimits {
-  std::int64_t bytes = 64 << 20;
-  std::int64_t nodes = 2'000'000;  ///< after alias expansion
+  std::int64_t bytes = 16 << 20;
+  std::int64_t nodes = 300'000;  ///< after alias expansion
   int depth = 200;
 };
 
