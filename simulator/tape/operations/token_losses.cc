@@ -1,0 +1,196 @@
+#include "simulator/tape/operations/token_losses.h"
+
+#include <algorithm>
+
+#include "simulator/tape/core/autocast.h"
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/losses.h"
+#include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/reduce.h"
+#include "simulator/tape/operations/views.h"
+#include "simulator/tape/operations/work.h"
+
+namespace headroom::tape {
+namespace {
+
+const std::uint16_t kCrossEntropy = operation_name("flash_attn::cross_entropy"),
+                    kCrossEntropyBackward = operation_name("CrossEntropyLossBackward"),
+                    kEntropy = operation_name("compiled::entropy_from_logits"),
+                    kEntropyBackward = operation_name("CompiledFunctionBackward"),
+                    kFused = operation_name("fused_linear_logprobs"),
+                    kFusedBackward = operation_name("FusedLinearForPPOFunctionBackward");
+
+void cross_entropy_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
+  const Tensor logits = node.unpack(0), logsumexp = node.unpack(1), labels = node.unpack(2);
+  Tape& tape = *node.tape;
+  out[0] = node.numbers[0] != 0
+               ? tape.alias(logits, logits.shape(), 0, false)
+               : tape.empty(Shape::contiguous(logits.shape().sizes()), logits.dtype(), node.name);
+  if (tape.wants_operations())
+    Work(tape, OperationKind::cross_entropy, node.name)
+        .in(in[0])
+        .in(logits)
+        .in(logsumexp)
+        .in(labels)
+        .out(out[0])
+        .sizes({logits.size(0), logits.size(-1)})
+        .run();
+}
+
+void entropy_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
+  const Tensor logits = node.unpack(0), statistics = node.unpack(1);
+  Tape& tape = *node.tape;
+  out[0] = tape.empty(Shape::contiguous(logits.shape().sizes()), logits.dtype(), node.name);
+  if (tape.wants_operations())
+    Work(tape, OperationKind::softmax, node.name)
+        .in(in[0])
+        .in(logits)
+        .in(statistics)
+        .out(out[0])
+        .sizes({logits.size(0), logits.size(-1)})
+        .run();
+}
+
+/// Bytes a logit of one chunk while the fused loss works on it, in fp32 and the logits' dtype: verl's torch
+/// kernel holds four fp32 values forward (logits, probabilities, log-probabilities, products), six backward,
+/// eight when the entropy has a gradient.
+constexpr std::int64_t kFusedForward = 16, kFusedBackwardBytes = 24, kFusedBackwardEntropyBytes = 32;
+
+Tensor fused_scratch(Tape& tape, std::int64_t rows, std::int64_t vocabulary, std::int64_t bytes) {
+  const ComponentScope component(tape, Component::logits);
+  return rows > 0 ? tape.empty({rows * vocabulary * bytes}, DType::uint8, kFused) : Tensor();
+}
+
+void fused_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
+  const Tensor hidden = node.unpack(0), weight = node.unpack(1);
+  Tape& tape = *node.tape;
+  const std::int64_t rows = std::min(node.numbers[0], hidden.size(0));
+  if (node.wants(0))
+    out[0] = tape.empty(Shape::contiguous(hidden.shape().sizes()), hidden.dtype(), node.name);
+  if (node.wants(1)) out[1] = tape.empty(like(weight.shape()), weight.dtype(), node.name);
+  const Tensor scratch = fused_scratch(tape, rows, weight.size(0),
+                                       in[1].defined() ? kFusedBackwardEntropyBytes : kFusedBackwardBytes);
+  Tensor product;
+  if (node.wants(1) && rows > 0) product = tape.empty(like(weight.shape()), weight.dtype(), node.name);
+  if (tape.wants_operations())
+    Work(tape, OperationKind::matmul, node.name)
+        .in(hidden)
+        .in(weight)
+        .out(out[0])
+        .out(out[1])
+        .sizes({hidden.size(0), weight.size(0), weight.size(1), 1})
+        .flops(6.0 * static_cast<double>(hidden.size(0)) * static_cast<double>(weight.elements()))
+        .run();
+}
+
+}  // namespace
+
+Tensor flash_cross_entropy(Arg logits, Arg labels, bool in_place) {
+  Tape& tape = logits->tape();
+  Node* node = nullptr;
+  if (tape.grad_enabled() && logits->requires_grad()) {
+    node = tape.node(kCrossEntropyBackward, cross_entropy_backward, {&*logits});
+    node->numbers[0] = in_place ? 1 : 0;
+    tape.save(node, *logits);
+  }
+  const std::int64_t rows = logits->size(0);
+  Tensor losses = tape.empty({rows}, DType::fp32, kCrossEntropy);
+  Tensor logsumexp = tape.empty({rows}, DType::fp32, kCrossEntropy);
+  Tensor z_losses = tape.empty({rows}, DType::fp32, kCrossEntropy);
+  if (tape.wants_operations())
+    Work(tape, OperationKind::cross_entropy, kCrossEntropy)
+        .in(*logits)
+        .in(*labels)
+        .out(losses)
+        .out(logsumexp)
+        .sizes({rows, logits->size(-1)})
+        .run();
+  if (node != nullptr) {
+    tape.save(node, logsumexp);
+    tape.save(node, *labels);
+  }
+  tape.attach(losses, node);
+  drop(z_losses, logsumexp);
+  done(logits, labels);
+  return losses;
+}
+
+Tensor compiled_entropy(Arg logits) {
+  Tape& tape = logits->tape();
+  Node* node = nullptr;
+  if (tape.grad_enabled() && logits->requires_grad()) {
+    node = tape.node(kEntropyBackward, entropy_backward, {&*logits});
+    tape.save(node, *logits);
+  }
+  const std::int64_t rows = logits->size(0);
+  Tensor out = tape.empty({rows}, DType::fp32, kEntropy);
+  Tensor statistics = tape.empty({2, rows}, DType::fp32, kEntropy);
+  Tensor scratch;
+  {
+    const ComponentScope component(tape, Component::logits);
+    const auto bytes =
+        static_cast<std::int64_t>(kCompiledEntropyScratch * static_cast<double>(logits->bytes()));
+    scratch = tape.empty({bytes}, DType::uint8, kEntropy);
+  }
+  if (tape.wants_operations())
+    Work(tape, OperationKind::softmax, kEntropy).in(*logits).out(out).sizes({rows, logits->size(-1)}).run();
+  scratch.reset();
+  if (node != nullptr) tape.save(node, statistics);
+  tape.attach(out, node);
+  statistics.reset();
+  done(logits);
+  return out;
+}
+
+Tensor eager_entropy(const Tensor& logits) {
+  const DType wide = logits.tape().autocast().enabled ? DType::fp32 : logits.dtype();
+  Tensor probabilities = softmax(logits, wide);
+  Tensor joint = logsumexp(to(logits, wide));
+  Tensor products = mul(probabilities, logits);
+  Tensor expected = sum(std::move(products), 1u << (logits.rank() - 1), false);
+  Tensor out = sub(std::move(joint), std::move(expected));
+  probabilities.reset();
+  return out;
+}
+
+Tensor chunked_entropy(const Tensor& logits, std::int64_t rows) {
+  if (rows <= 0 || rows >= logits.size(0)) return eager_entropy(logits);
+  std::vector<Tensor> parts;
+  for (std::int64_t at = 0; at < logits.size(0); at += rows) {
+    const Tensor part = slice(logits, 0, at, std::min(rows, logits.size(0) - at));
+    parts.push_back(eager_entropy(part));
+  }
+  Tensor out = cat(parts, 0);
+  while (!parts.empty()) parts.pop_back();
+  return out;
+}
+
+FusedOutput fused_linear_logprobs(Arg hidden, const Tensor& weight, Arg labels, std::int64_t rows) {
+  Tape& tape = hidden->tape();
+  Node* node = nullptr;
+  if (tape.grad_enabled() && (hidden->requires_grad() || weight.requires_grad())) {
+    node = tape.node(kFusedBackward, fused_backward, {&*hidden, &weight});
+    node->numbers[0] = rows;
+    tape.save(node, *hidden);
+    tape.save(node, weight);
+    tape.save(node, *labels);
+  }
+  const std::int64_t tokens = hidden->size(0);
+  FusedOutput out{tape.empty({tokens}, DType::fp32, kFused), tape.empty({tokens}, DType::fp32, kFused)};
+  const Tensor scratch = fused_scratch(tape, std::min(rows, tokens), weight.size(0), kFusedForward);
+  if (tape.wants_operations())
+    Work(tape, OperationKind::matmul, kFused)
+        .in(*hidden)
+        .in(weight)
+        .out(out.logprobs)
+        .out(out.entropy)
+        .sizes({tokens, weight.size(0), weight.size(1), 1})
+        .flops(2.0 * static_cast<double>(tokens) * static_cast<double>(weight.elements()))
+        .run();
+  tape.attach(out.logprobs, node, 0);
+  tape.attach(out.entropy, node, 1);
+  done(hidden, labels);
+  return out;
+}
+
+}  // namespace headroom::tape

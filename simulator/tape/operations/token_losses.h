@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+
+#include "simulator/tape/core/tape.h"
+
+namespace headroom::tape {
+
+/// Fused losses over packed logits [N,V], as RLHF trainers use them in place of log_softmax and gather.
+
+/// flash-attn's Triton cross-entropy: per-token loss in fp32 [N]. Saves the logits themselves and one fp32
+/// number a row; no further [N,V] tensor forward. Backward: the gradient is written over the logits
+/// (`in_place`), or is one new [N,V]. Source: flash_attn/ops/triton/cross_entropy.py.
+Tensor flash_cross_entropy(Arg logits, Arg labels, bool in_place);
+
+/// Entropy of each row out of one compiled kernel: fp32 [N]. Keeps the logits and two numbers a row; backward
+/// makes one [N,V]. While it runs the kernel holds `kCompiledEntropyScratch` of the logits' bytes.
+Tensor compiled_entropy(Arg logits);
+/// Measured on no recording: an upper bound of what the compiled reduction spills.
+inline constexpr double kCompiledEntropyScratch = 0.5;
+
+/// logsumexp(logits) - sum(softmax(logits) * logits), operator by operator; fp32 under autocast.
+Tensor eager_entropy(const Tensor& logits);
+/// The same by `rows` at a time.
+Tensor chunked_entropy(const Tensor& logits, std::int64_t rows);
+
+/// Head and loss in one: hidden [N,h] and weight [V,h] to token log-probs and entropies, fp32 [N] each,
+/// without logits of all rows. With `rows` > 0 logits are formed for so many rows at a time; 0: never
+/// (Triton).
+struct FusedOutput {
+  Tensor logprobs, entropy;
+};
+FusedOutput fused_linear_logprobs(Arg hidden, const Tensor& weight, Arg labels, std::int64_t rows);
+
+}  // namespace headroom::tape
