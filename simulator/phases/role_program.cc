@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "simulator/job/names.h"
+#include "simulator/phases/packed_program.h"
 #include "simulator/phases/sharded_role.h"
 #include "simulator/phases/token_logprob.h"
 #include "simulator/tape/core/autocast.h"
@@ -22,7 +23,8 @@ namespace {
 
 using tape::Tensor;
 
-const std::uint16_t kClone = tape::operation_name("aten::clone");
+const std::uint16_t kClone = tape::operation_name("aten::clone"),
+                    kSync = tape::operation_name("weight_sync::bucket");
 
 /// Families whose generation config has no token to begin with.
 bool has_begin_token(const Architecture& model) {
@@ -267,16 +269,19 @@ void RoleProgram::move(unsigned parts, bool device, bool) {
     for (const Tensor& master : masters_) one(master);
 }
 
+void RoleProgram::sync_weights(Bytes bucket) {
+  const tape::ComponentScope component(tape_, Component::staging);
+  const Tensor sent = tape_.empty({bucket}, DType::uint8, kSync);
+}
+
 Result<std::unique_ptr<RoleProgram>> make_role_program(const RoleContext& context) {
-  switch (context.role.sharding.kind) {
-    case ShardingKind::none:
-      return std::make_unique<RoleProgram>(context);
-    case ShardingKind::fsdp1:
-    case ShardingKind::fsdp2:
-      return std::unique_ptr<RoleProgram>(std::make_unique<ShardedRole>(context));
-    default:
-      break;
-  }
+  // A batch on the host comes packed, micro-batch by micro-batch; one on the device is cut where it lies.
+  const ShardingKind kind = context.role.sharding.kind;
+  const bool sharded = kind == ShardingKind::fsdp1 || kind == ShardingKind::fsdp2;
+  if (!context.padded && (sharded || kind == ShardingKind::none))
+    return std::unique_ptr<RoleProgram>(std::make_unique<PackedProgram>(context));
+  if (sharded) return std::unique_ptr<RoleProgram>(std::make_unique<ShardedRole>(context));
+  if (kind == ShardingKind::none) return std::make_unique<RoleProgram>(context);
   return fail(fmt::format("no program yet for role {}: sharding {}", context.role.name,
                           enum_name(context.role.sharding.kind)));
 }

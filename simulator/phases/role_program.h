@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "simulator/job/batching.h"
 #include "simulator/job/job.h"
 #include "simulator/phases/experience.h"
 #include "simulator/tape/modules/model.h"
@@ -22,6 +23,9 @@ struct RoleContext {
   std::int64_t mini_batch = 1;     ///< sequences an optimizer step, of this rank
   std::int64_t epochs = 1;
   Stream first_stream = 1;  ///< streams of its own from here on
+  bool padded = true;      ///< micro-batches are rectangles; false: packed tokens
+  MicroBatches packed_train, packed_forward;  ///< when not padded
+  double* repeat = nullptr;                   ///< how many equal pieces of work the running one stands for
 };
 
 /// A role as a program on one rank: the verbs of actions on it. This class is a model on one GPU without
@@ -44,6 +48,10 @@ class RoleProgram {
   virtual void train(const Experience& experience);
   /// Parts to the device or to the host.
   virtual void move(unsigned parts, bool to_device, bool first_step);
+  /// What sending all weights to an engine takes on the trainer's side. `bucket`: bytes sent at a time.
+  virtual void export_weights() {}
+  virtual void sync_weights(Bytes bucket);
+  virtual void save() {}
 
   const Role& role() const { return context_.role; }
   tape::Model& model() { return *model_; }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "simulator/job/batching.h"
 #include "simulator/job/names.h"
 #include "simulator/tape/operations/copy.h"
@@ -19,6 +21,9 @@ const std::uint16_t kBarrier = tape::operation_name("barrier"), kMarker = tape::
                     kRewards = tape::operation_name("rewards"),
                     kMask = tape::operation_name("attention_mask"),
                     kTokens = tape::operation_name("random_tokens");
+
+/// Sharding runtimes gather, copy and reduce on streams of their own.
+constexpr std::size_t kStreamsARole = 3;
 
 }  // namespace
 
@@ -45,13 +50,23 @@ Status Trainer::build(const Action& action) {
   if (role == nullptr) return fail(fmt::format("no role is named {}", action.role));
   if (!imports_.defined()) imports_ = tape_.empty({}, DType::fp32, kImport);
   const std::int64_t data = std::max<std::int64_t>(data_parallel_size(job_, *role), 1);
-  RoleContext context{tape_, engine_, *role};
+  RoleContext context{
+      .tape = tape_, .engine = engine_, .role = *role, .packed_train = {}, .packed_forward = {}};
   context.ranks = shard_group_size(job_, *role);
   context.micro_batch = role->train.sequences > 0 ? role->train.sequences : experience_.batch;
   context.forward_batch = role->forward.sequences > 0 ? role->forward.sequences : context.micro_batch;
   context.mini_batch = std::max<std::int64_t>(mini_batch_of(job_, *role) / data, 1);
-  context.first_stream = static_cast<Stream>(1 + 2 * programs_.size());
+  context.first_stream = static_cast<Stream>(1 + kStreamsARole * programs_.size());
   context.epochs = role->epochs > 0 ? role->epochs : job_.batch.epochs;
+  // A batch that an engine made lies on the host and comes in micro-batches.
+  context.padded = !role->packed &&
+                   std::all_of(job_.engines.begin(), job_.engines.end(),
+                               [](const Engine& engine) { return engine.kind == EngineKind::transformers; });
+  context.repeat = repeat;
+  if (!context.padded) {
+    context.packed_train = micro_batches(job_, *role, Pass::train, job_.batch.sequence_length());
+    context.packed_forward = micro_batches(job_, *role, Pass::forward, job_.batch.sequence_length());
+  }
   HEADROOM_ASSIGN(std::unique_ptr<RoleProgram> made, make_role_program(context));
   HEADROOM_TRY(made->build());
   programs_[action.role] = std::move(made);

@@ -18,6 +18,7 @@ class Trainer {
   /// What a recorder leaves at the start of a phase in a trace: a tensor made and dropped.
   void mark(Bytes bytes);
   tape::Tape& tape() { return tape_; }
+  double* repeat = nullptr;  ///< see RoleContext::repeat; set before roles are built
 
  private:
   Status build(const Action& action);

@@ -92,6 +92,14 @@ Tensor Model::forward(const ModelInput& input) {
   return out;
 }
 
+Tensor Model::forward(const ModelInput& input, const std::function<Tensor(Tensor hidden)>& top) {
+  Tensor none;
+  if (hooks != nullptr) hooks->before_forward(-1, none);
+  Tensor out = top(hidden_states(input));
+  if (hooks != nullptr) hooks->after_forward(-1, out);
+  return out;
+}
+
 Tensor Model::embed(std::uint32_t module, const Tensor& table, const Tensor& ids) {
   Tensor none;
   if (hooks != nullptr) hooks->before_forward(kEmbeddingUnit, none);

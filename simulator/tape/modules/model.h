@@ -23,6 +23,8 @@ struct ModelOptions {
   AttentionImplementation attention = AttentionImplementation::sdpa;
   Recompute recompute;
   HeadKind head = HeadKind::language_model;
+  std::int64_t packed_sequences = 1;  ///< flash_varlen: sequences in the packed tokens of a forward
+  std::int64_t ulysses = 1;           ///< ranks that share the tokens of a forward
 };
 
 /// A parameter's place in its module. `layer` is the decoder layer, -1 outside. Order of slots is that of
@@ -92,6 +94,10 @@ class Model {
   virtual Tensor hidden_states(const ModelInput& input) = 0;
   /// The head on top: logits [B,T,V] (language_model) or values [B,T] (scalar).
   Tensor forward(const ModelInput& input);
+  /// The body with its hooks and `top` in place of the head.
+  Tensor forward(const ModelInput& input, const std::function<Tensor(Tensor hidden)>& top);
+  /// The head's weight: [V,h], the embedding's table when tied.
+  const Tensor& head_table() const { return tied_ != nullptr ? *tied_ : head_weight_; }
 
   std::vector<ParameterSlot>& parameters() { return parameters_; }
   /// Tensors that `.to(device)` moves beside the parameters.

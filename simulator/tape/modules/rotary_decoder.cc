@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "simulator/tape/modules/attention_core.h"
 #include "simulator/tape/modules/position_ids.h"
-#include "simulator/tape/operations/attention.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/views.h"
@@ -126,7 +126,7 @@ Tensor RotaryDecoder::attend(const AttentionLayer& attention, int index, const T
     key = cache->layers[static_cast<std::size_t>(index)].keys;
     value = cache->layers[static_cast<std::size_t>(index)].values;
   }
-  Tensor out = scaled_dot_product_attention(query, key, value);
+  Tensor out = attention_core(options_, query, key, value);
   out = transpose(std::move(out), 1, 2);
   out = reshape(std::move(out), {batch, tokens, -1});
   out = attention.output(out);

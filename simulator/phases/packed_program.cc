@@ -1,0 +1,387 @@
+#include "simulator/phases/packed_program.h"
+
+#include <algorithm>
+#include <map>
+
+#include "simulator/tape/core/autocast.h"
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/losses.h"
+#include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/reduce.h"
+#include "simulator/tape/operations/token_losses.h"
+#include "simulator/tape/operations/views.h"
+#include "simulator/tape/sharding/fsdp1.h"
+#include "simulator/tape/sharding/fsdp2.h"
+
+namespace headroom::phases {
+namespace {
+
+using tape::Tensor;
+
+const std::uint16_t kInput = tape::operation_name("micro_batch"),
+                    kDivide = tape::operation_name("aten::div_"),
+                    kDivideBackward = tape::operation_name("DivBackward0"),
+                    kExport = tape::operation_name("state_dict::full_tensor"),
+                    kExported = tape::operation_name("state_dict::shard"),
+                    kSend = tape::operation_name("weight_sync::full_tensor"),
+                    kBucket = tape::operation_name("weight_sync::bucket"),
+                    kHostState = tape::operation_name("adamw_state");
+
+void divide_backward(tape::Node& node, std::span<Tensor> in, std::span<Tensor> out) {
+  out[0] = tape::elementwise(node.name, in[0].dtype(), {&in[0]});
+}
+
+/// logits.div_(temperature): no new tensor, but its gradient is one.
+Tensor divide_in_place(Tensor logits) {
+  tape::Tape& t = logits.tape();
+  tape::Node* node =
+      t.records(tape::Arg(logits)) ? t.node(kDivideBackward, divide_backward, {&logits}) : nullptr;
+  Tensor out = t.alias(logits, logits.shape(), 0, false);
+  t.attach(out, node);
+  static_cast<void>(kDivide);
+  return out;
+}
+
+}  // namespace
+
+// --- Building
+
+Status PackedProgram::build() {
+  HEADROOM_TRY(RoleProgram::build());
+  const Role& r = role();
+  model_->options().ulysses = r.parallel.ulysses;
+  if (r.sharding.kind != ShardingKind::fsdp1 && r.sharding.kind != ShardingKind::fsdp2) {
+    parameters_ = trainable();
+    return {};
+  }
+  tape::ShardingOptions options;
+  options.ranks = std::max<std::int64_t>(context_.ranks, 1);
+  options.compute = r.precision.compute;
+  options.reduce = r.precision.reduce;
+  options.reshard_after_forward = r.sharding.reshard_after_forward;
+  options.cpu_offload = r.sharding.cpu_offload;
+  options.forward_prefetch = r.sharding.forward_prefetch;
+  options.root_stays_gathered = r.sharding.root_stays_gathered;
+  options.gather_stream = context_.first_stream;
+  options.reduce_stream = static_cast<Stream>(context_.first_stream + 2);
+  if (r.sharding.kind == ShardingKind::fsdp1)
+    runtime_ = std::make_unique<tape::Fsdp1>(*model_, context_.engine, options);
+  else
+    runtime_ = std::make_unique<tape::Fsdp2>(*model_, context_.engine, options);
+  parameters_ = runtime_->shards();
+  return {};
+}
+
+void PackedProgram::build_optimizer() {
+  if (role().precision.master && !runtime_) {
+    RoleProgram::build_optimizer();
+    return;
+  }
+  optimizer_ = std::make_unique<tape::AdamW>(tape_, parameters_, role().optimizer.implementation);
+}
+
+void PackedProgram::create_states() {
+  if (!role().sharding.cpu_offload) {
+    optimizer_->create_states();
+    return;
+  }
+  if (!host_states_.empty()) return;
+  const tape::ComponentScope component(tape_, Component::optimizer);
+  for (const Tensor& shard : parameters_)
+    for (int moment = 0; moment < 2; ++moment)
+      host_states_.push_back(tape_.empty_host(shard.shape(), shard.dtype(), HostKind::pageable));
+  static_cast<void>(kHostState);
+}
+
+// --- One micro-batch
+
+void PackedProgram::repeat(double times) {
+  if (context_.repeat != nullptr) *context_.repeat = times;
+}
+
+tape::ModelInput PackedProgram::packed_input(const MicroBatches& batch) {
+  const tape::ComponentScope component(tape_, Component::temporaries);
+  tape::ModelInput input;
+  input.ids = tape_.empty({1, batch.tokens_per_rank}, DType::int64, kInput);
+  input.position_ids = tape_.empty({1, batch.tokens_per_rank}, DType::int64, kInput);
+  model_->options().packed_sequences = std::max<std::int64_t>(1, batch.sequences);
+  return input;
+}
+
+PackedProgram::Outputs PackedProgram::fused(const tape::ModelInput& input, const Tensor& labels) {
+  Outputs out;
+  out.logprobs = model_->forward(input, [&](Tensor hidden) {
+    Tensor rows = tape::view(std::move(hidden), {labels.size(0), -1});
+    tape::FusedOutput both =
+        tape::fused_linear_logprobs(std::move(rows), model_->head_table(), labels, role().loss.chunk);
+    out.entropy = std::move(both.entropy);
+    return std::move(both.logprobs);
+  });
+  return out;
+}
+
+PackedProgram::Outputs PackedProgram::run(const MicroBatches& batch, Entropy entropy) {
+  const LossSpec& loss = role().loss;
+  const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
+  tape::ModelInput input = packed_input(batch);
+  const Tensor labels = tape::view(input.ids, {-1});
+  if (loss.token_logprob == TokenLogprob::fused_linear) return fused(input, labels);
+  Outputs out;
+  out.logits = model_->forward(input);
+  const tape::ComponentScope component(tape_, Component::logits);
+  Tensor rows = tape::view(out.logits, {labels.size(0), -1});
+  if (loss.logits_fp32) rows = tape::to(std::move(rows), DType::fp32);
+  Tensor scaled = loss.temperature_copy ? tape::mul_scalar(rows) : divide_in_place(rows);
+  rows.reset();
+  if (entropy != Entropy::none) {
+    if (loss.entropy_chunk > 0)
+      out.entropy = tape::chunked_entropy(scaled, loss.entropy_chunk);
+    else if (loss.entropy_compiled)
+      out.entropy = tape::compiled_entropy(scaled);
+    else
+      out.entropy = tape::eager_entropy(scaled);
+  }
+  if (loss.token_logprob == TokenLogprob::flash_cross_entropy) {
+    // Written over the logits in the backward, unless the entropy still needs them.
+    Tensor nll = tape::flash_cross_entropy(std::move(scaled), labels, entropy == Entropy::none);
+    out.logprobs = tape::neg(std::move(nll));
+  } else {
+    Tensor table = tape::log_softmax(std::move(scaled));
+    Tensor index = tape::unsqueeze(labels, -1);
+    out.logprobs = tape::squeeze(tape::gather(std::move(table), std::move(index)), -1);
+  }
+  return out;
+}
+
+Tensor PackedProgram::forward(const Experience& experience, Output output) {
+  if (context_.padded) return RoleProgram::forward(experience, output);
+  const tape::GradMode no_grad(tape_, false);
+  const tape::ComponentScope component(tape_, Component::activations);
+  const bool training = std::exchange(model_->options().training, role().training_mode_forward);
+  const std::int64_t all = context_.packed_forward.count, runs = std::min<std::int64_t>(all, 2);
+  std::vector<Tensor> results;
+  for (std::int64_t i = 0; i < runs; ++i) {
+    repeat(i == 0 ? 1 : static_cast<double>(all - 1));
+    if (output == Output::logprobs) {
+      Outputs outputs = run(context_.packed_forward, role().loss.logprob_entropy);
+      outputs.logits.reset();
+      results.push_back(std::move(outputs.logprobs));
+      if (outputs.entropy.defined()) results.push_back(std::move(outputs.entropy));
+    } else {
+      const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
+      results.push_back(model_->forward(packed_input(context_.packed_forward)));
+    }
+  }
+  repeat(1);
+  model_->options().training = training;
+  return {};  // results go to the host with the batch
+}
+
+// --- Training
+
+Tensor PackedProgram::policy_loss(Outputs& outputs) {
+  const std::int64_t tokens = outputs.logprobs.size(0);
+  const auto given = [&] { return tape_.empty({tokens}, DType::fp32, kInput); };
+  Tensor ratio;
+  {
+    Tensor old = given();
+    Tensor gap = tape::sub(outputs.logprobs, std::move(old));
+    ratio = tape::exp(std::move(gap));
+  }
+  const Tensor advantages = given();
+  Tensor plain, clipped;
+  {
+    Tensor negative = tape::neg(advantages);
+    plain = tape::mul(negative, ratio);
+    Tensor bounded = tape::clamp(ratio);
+    clipped = tape::mul(std::move(negative), std::move(bounded));
+  }
+  Tensor larger = tape::maximum(std::move(plain), std::move(clipped));
+  Tensor total = tape::mean(std::move(larger));
+  if (outputs.entropy.defined()) {
+    Tensor bonus = tape::mul_scalar(tape::mean(outputs.entropy));
+    total = tape::add(std::move(total), std::move(bonus));
+  }
+  if (role().loss.kl) {
+    Tensor reference = given();
+    Tensor gap = tape::sub(outputs.logprobs, std::move(reference));
+    Tensor grown = tape::exp(gap);
+    Tensor divergence = tape::sub(std::move(grown), std::move(gap));
+    Tensor penalty = tape::mul_scalar(tape::mean(std::move(divergence)));
+    total = tape::add(std::move(total), std::move(penalty));
+  }
+  ratio.reset();
+  return total;
+}
+
+Tensor PackedProgram::value_loss() {
+  Tensor values;
+  {
+    const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
+    values = model_->forward(packed_input(context_.packed_train));
+  }
+  Tensor wide = tape::to(std::move(values), DType::fp32);
+  Tensor targets = tape_.empty(wide.shape(), DType::fp32, kInput);
+  return tape::mse_loss(std::move(wide), std::move(targets));
+}
+
+Tensor PackedProgram::packed_loss() {
+  if (role().head != HeadKind::language_model) return value_loss();
+  Outputs outputs = run(context_.packed_train, role().loss.train_entropy);
+  if (role().loss.keeps_logits) kept_logits_ = outputs.logits;
+  return policy_loss(outputs);
+}
+
+void PackedProgram::run_micro_batch(bool last) {
+  if (runtime_) runtime_->set_gradient_sync(last || !role().sharding.defer_gradient_sync);
+  Tensor scaled;
+  {
+    const tape::ComponentScope component(tape_, Component::activations);
+    scaled = tape::div_scalar(packed_loss());
+  }
+  tape::backward(context_.engine, scaled);
+  scaled.reset();
+  kept_logits_.reset();
+}
+
+void PackedProgram::train_mini_batch(const Experience& experience, std::int64_t first, std::int64_t count) {
+  if (context_.padded) {
+    RoleProgram::train_mini_batch(experience, first, count);
+    return;
+  }
+  const std::int64_t all = std::max<std::int64_t>(1, context_.packed_train.count);
+  const std::int64_t runs = std::min<std::int64_t>(all, 3);
+  const double times = context_.repeat != nullptr ? *context_.repeat : 1;
+  for (std::int64_t i = 0; i < runs; ++i) {
+    repeat(i == 1 && runs == 3 ? times * static_cast<double>(all - 2) : times);
+    run_micro_batch(i + 1 == runs);
+  }
+  repeat(times);
+}
+
+void PackedProgram::train(const Experience& experience) {
+  if (context_.padded) {
+    RoleProgram::train(experience);
+    return;
+  }
+  const std::int64_t all = std::max<std::int64_t>(
+      1, context_.epochs * (experience.batch / std::max<std::int64_t>(1, context_.mini_batch)));
+  const std::int64_t runs = std::min<std::int64_t>(all, 2);
+  for (std::int64_t i = 0; i < runs; ++i) {
+    repeat(i == 0 ? 1 : static_cast<double>(all - 1));
+    train_mini_batch(experience, 0, context_.mini_batch);
+    optimizer_step();
+  }
+  repeat(1);
+}
+
+void PackedProgram::optimizer_step() {
+  if (!runtime_) {
+    RoleProgram::optimizer_step();
+    return;
+  }
+  const tape::GradMode no_grad(tape_, false);
+  if (role().sharding.cpu_offload) {
+    create_states();
+    for (const Tensor& shard : parameters_) tape_.set_grad(shard, {});
+    return;
+  }
+  if (role().optimizer.clip)
+    tape::clip_grad_norm(tape_, optimizer_->parameters(), role().sharding.kind == ShardingKind::fsdp2);
+  optimizer_->step();
+  optimizer_->zero_grad();
+}
+
+// --- Residency
+
+void PackedProgram::move(unsigned parts, bool to_device, bool first_step) {
+  if (!runtime_) {
+    RoleProgram::move(parts, to_device, first_step);
+    return;
+  }
+  if ((parts & kWeights) != 0) {
+    if (to_device)
+      runtime_->load();
+    else
+      runtime_->offload(role().offload_pinned ? HostKind::pinned : HostKind::pageable);
+  }
+  if ((parts & kOptimizer) == 0 || !optimizer_ || role().sharding.cpu_offload) return;
+  const tape::ComponentScope component(tape_, Component::optimizer);
+  const auto one = [&](Tensor& tensor) {
+    if (!tensor.defined() || (tensor->storage->device == tape::Device::gpu) == to_device) return;
+    tape_.set_data(tensor, to_device ? tape_.empty(tensor.shape(), tensor.dtype(), kHostState)
+                                     : tape_.empty_host(tensor.shape(), tensor.dtype(), HostKind::pinned));
+  };
+  for (tape::AdamW::State& state : optimizer_->states()) {
+    one(state.average);
+    one(state.square_average);
+  }
+}
+
+PackedProgram::Extent PackedProgram::extent() const {
+  Extent out;
+  std::map<int, Bytes> units;
+  const DType stored = role().precision.weights;
+  for (const tape::ParameterSlot& slot : model_->parameters()) {
+    const Bytes bytes = bytes_of(stored, slot.tensor->defined() ? slot.tensor->elements() : 0);
+    out.largest = std::max(out.largest, bytes);
+    units[slot.layer] += bytes;
+  }
+  for (const auto& [layer, bytes] : units)
+    (layer < 0 ? out.root : out.layer) = std::max(layer < 0 ? out.root : out.layer, bytes);
+  return out;
+}
+
+/// FSDP1's state dict unshards one unit after the other in full precision, the root held open around its
+/// children, and clones each full tensor before it is cut; sharded copies of everything stay until the sync
+/// has sent them.
+void PackedProgram::export_weights() {
+  if (role().sharding.kind != ShardingKind::fsdp1) return;
+  const Extent size = extent();
+  const tape::ComponentScope component(tape_, Component::staging);
+  {
+    const Tensor root = tape_.empty({size.root}, DType::uint8, kExport);
+    const Tensor clone = tape_.empty({size.largest}, DType::uint8, kExport);
+  }
+  const Tensor root = tape_.empty({size.root}, DType::uint8, kExport);
+  for (const Tensor& shard : runtime_->shards())
+    exported_.push_back(tape_.empty(shard.shape(), shard.dtype(), kExported));
+  const Tensor layer = tape_.empty({size.layer}, DType::uint8, kExport);
+  const Tensor clone = tape_.empty({std::min(size.largest, size.layer)}, DType::uint8, kExport);
+}
+
+void PackedProgram::sync_weights(Bytes bucket) {
+  const Extent size = extent();
+  const tape::ComponentScope component(tape_, Component::staging);
+  {
+    const Tensor whole = tape_.empty({size.largest}, DType::uint8, kSend);
+    Tensor sent;
+    if (size.largest <= bucket)
+      sent = tape_.empty({bucket}, DType::uint8, kBucket);
+    else
+      sent = tape_.empty({size.largest}, DType::uint8, kSend);
+  }
+  while (!exported_.empty()) exported_.pop_back();
+}
+
+void PackedProgram::save() {
+  const bool flat = role().sharding.kind == ShardingKind::fsdp1;
+  if (flat) {
+    const Extent size = extent();
+    const tape::ComponentScope component(tape_, Component::staging);
+    const Tensor root = tape_.empty({size.root}, DType::uint8, kExport);
+    const Tensor layer = tape_.empty({size.layer}, DType::uint8, kExport);
+    const Tensor clone = tape_.empty({size.largest}, DType::uint8, kExport);
+  }
+  // The sharded states are written from host memory.
+  std::vector<Tensor> written;
+  for (const Tensor& shard : parameters_) {
+    const tape::ComponentScope component(tape_, Component::staging);
+    written.push_back(tape_.empty_host(shard.shape(), shard.dtype(), HostKind::pageable));
+    if (optimizer_)
+      for (int moment = 0; moment < 2; ++moment)
+        written.push_back(tape_.empty_host(shard.shape(), shard.dtype(), HostKind::pageable));
+  }
+}
+
+}  // namespace headroom::phases
