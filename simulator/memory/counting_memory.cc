@@ -64,13 +64,19 @@ HostBlock CountingMemory::allocate_host(Bytes requested, HostKind kind, Componen
   const Bytes bytes = host_bytes(requested, kind);
   host_blocks_.push_back({.bytes = bytes, .label = {.component = component}});
   host_live_ += bytes;
-  host_peak_ = std::max(host_peak_, host_live_);
+  host_components_[component] += bytes;
+  if (host_live_ > host_peak_) {
+    host_peak_ = host_live_;
+    host_at_peak_ = host_components_;
+  }
   return HostBlock{static_cast<std::uint32_t>(host_blocks_.size() - 1)};
 }
 
 void CountingMemory::free_host(HostBlock block) {
   if (block == kNoHostBlock) return;
-  host_live_ -= std::exchange(host_blocks_[static_cast<std::uint32_t>(block)].bytes, 0);
+  Held& held = host_blocks_[static_cast<std::uint32_t>(block)];
+  host_components_[held.label.component] -= held.bytes;
+  host_live_ -= std::exchange(held.bytes, 0);
 }
 
 void CountingMemory::run(const Operation&) {
@@ -81,6 +87,7 @@ void CountingMemory::reset_peak() {
   peak_ = live_;
   at_peak_ = components_;
   host_peak_ = host_live_;
+  host_at_peak_ = host_components_;
 }
 
 std::vector<Bytes> CountingMemory::take_moments() {

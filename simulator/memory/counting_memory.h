@@ -32,6 +32,8 @@ class CountingMemory final : public Memory {
   const Breakdown& at_peak() const { return at_peak_; }
   Bytes host_live() const { return host_live_; }
   Bytes host_peak() const { return host_peak_; }
+  const Breakdown& host_components() const { return host_components_; }
+  const Breakdown& host_at_peak() const { return host_at_peak_; }
   std::int64_t allocations() const { return allocations_; }
 
   /// The peak starts anew from what is live now, as torch.cuda.reset_peak_memory_stats.
@@ -53,7 +55,7 @@ class CountingMemory final : public Memory {
   std::uint32_t first_free_ = 0xffffffffu;
   std::vector<Held> host_blocks_;
   Bytes live_ = 0, peak_ = 0, host_live_ = 0, host_peak_ = 0, moment_ = 0;
-  Breakdown components_, at_peak_;
+  Breakdown components_, at_peak_, host_components_, host_at_peak_;
   std::int64_t allocations_ = 0;
   std::vector<Bytes> moments_;
 };

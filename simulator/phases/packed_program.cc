@@ -350,18 +350,33 @@ void PackedProgram::export_weights() {
   const Tensor clone = tape_.empty({std::min(size.largest, size.layer)}, DType::uint8, kExport);
 }
 
-void PackedProgram::sync_weights(Bytes bucket) {
+void PackedProgram::sync_weights(const WeightSync& sync) {
   const Extent size = extent();
   const tape::ComponentScope component(tape_, Component::staging);
-  {
+  const Bytes stored = element_size(role().precision.weights);
+  const auto sent_bytes = [&](Bytes bytes) { return bytes / stored * element_size(sync.dtype); };
+  Tensor gathered;
+  if (sync.kind == WeightExport::full_parameters)
+    gathered = tape_.empty({whole_bytes()}, DType::uint8, kSend);
+  if (sync.kind == WeightExport::layers)
+    gathered = tape_.empty({std::max(size.root, size.layer)}, DType::uint8, kSend);
+  if (!sync.adapters_only) {
     const Tensor whole = tape_.empty({size.largest}, DType::uint8, kSend);
-    Tensor sent;
-    if (size.largest <= bucket)
-      sent = tape_.empty({bucket}, DType::uint8, kBucket);
-    else
-      sent = tape_.empty({size.largest}, DType::uint8, kSend);
+    const Bytes largest = sent_bytes(size.largest);
+    Tensor cast;
+    if (largest != size.largest) cast = tape_.empty({largest}, DType::uint8, kSend);
+    const Tensor sent =
+        tape_.empty({std::max(sync.bucket, largest > sync.bucket ? largest : 0)}, DType::uint8, kBucket);
   }
+  gathered.reset();
   while (!exported_.empty()) exported_.pop_back();
+}
+
+Bytes PackedProgram::whole_bytes() const {
+  Bytes sum = 0;
+  for (const tape::ParameterSlot& slot : model_->parameters())
+    if (slot.tensor->defined()) sum += bytes_of(role().precision.weights, slot.tensor->elements());
+  return sum;
 }
 
 void PackedProgram::save() {

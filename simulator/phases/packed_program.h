@@ -26,7 +26,7 @@ class PackedProgram : public RoleProgram {
   void train(const Experience& experience) override;
   void move(unsigned parts, bool to_device, bool first_step) override;
   void export_weights() override;
-  void sync_weights(Bytes bucket) override;
+  void sync_weights(const WeightSync& sync) override;
   void save() override;
 
  protected:
@@ -52,6 +52,7 @@ class PackedProgram : public RoleProgram {
     Bytes largest = 0, root = 0, layer = 0;
   };
   Extent extent() const;
+  Bytes whole_bytes() const;
 
   std::unique_ptr<tape::ShardingRuntime> runtime_;
   std::vector<tape::Tensor> parameters_;   ///< what the optimizer works on

@@ -269,9 +269,9 @@ void RoleProgram::move(unsigned parts, bool device, bool) {
     for (const Tensor& master : masters_) one(master);
 }
 
-void RoleProgram::sync_weights(Bytes bucket) {
+void RoleProgram::sync_weights(const WeightSync& sync) {
   const tape::ComponentScope component(tape_, Component::staging);
-  const Tensor sent = tape_.empty({bucket}, DType::uint8, kSync);
+  const Tensor sent = tape_.empty({sync.bucket}, DType::uint8, kSync);
 }
 
 Result<std::unique_ptr<RoleProgram>> make_role_program(const RoleContext& context) {

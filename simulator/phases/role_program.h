@@ -48,9 +48,9 @@ class RoleProgram {
   virtual void train(const Experience& experience);
   /// Parts to the device or to the host.
   virtual void move(unsigned parts, bool to_device, bool first_step);
-  /// What sending all weights to an engine takes on the trainer's side. `bucket`: bytes sent at a time.
+  /// What sending all weights to an engine takes on the trainer's side.
   virtual void export_weights() {}
-  virtual void sync_weights(Bytes bucket);
+  virtual void sync_weights(const WeightSync& sync);
   virtual void save() {}
 
   const Role& role() const { return context_.role; }

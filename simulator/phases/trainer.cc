@@ -41,7 +41,10 @@ void Trainer::mark(Bytes bytes) {
 }
 
 RoleProgram* Trainer::program(const std::string& role) {
-  const auto found = programs_.find(role);
+  // A LoRA reference is the actor with its adapters off.
+  const Role* known = job_.role(role);
+  const bool shares = known != nullptr && !known->shares_weights_of.empty();
+  const auto found = programs_.find(shares ? known->shares_weights_of : role);
   return found == programs_.end() ? nullptr : found->second.get();
 }
 
@@ -143,6 +146,17 @@ Status Trainer::act(const Action& action, int step) {
     case Verb::train:
       p->train(e);
       return {};
+    case Verb::export_weights:
+      p->export_weights();
+      return {};
+    case Verb::sync_weights:
+      if (const Engine* engine = job_.engine(action.engine)) p->sync_weights(engine->sync);
+      return {};
+    case Verb::save:
+      p->save();
+      return {};
+    case Verb::release:
+      return {};  // gradients went with zero_grad
     case Verb::load:
     case Verb::offload:
       p->move(action.parts, action.verb == Verb::load, step < 1);

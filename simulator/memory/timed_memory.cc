@@ -1,0 +1,54 @@
+#include "simulator/memory/timed_memory.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "simulator/time/rates.h"
+
+namespace headroom {
+
+void TimedMemory::run(const Operation& operation) {
+  inner_.run(operation);
+  seconds_ += repeat * seconds(operation);
+}
+
+double TimedMemory::take_seconds() {
+  return std::exchange(seconds_, 0.0);
+}
+
+double TimedMemory::seconds(const Operation& o) const {
+  const auto collective = [&](Collective kind) {
+    const std::int64_t ranks = std::max<std::int64_t>(1, o.sizes[0]);
+    return collective_seconds(hardware_, kind, o.bytes,
+                              {.ranks = ranks, .nodes = std::min(ranks, ceil_div(ranks, gpus_per_node_))});
+  };
+  switch (o.kind) {
+    case OperationKind::matmul:
+      return batched_product_seconds(hardware_, std::max<std::int64_t>(1, o.sizes[3]), o.sizes[0], o.sizes[1],
+                                     o.sizes[2], o.dtype);
+    case OperationKind::attention_forward:
+    case OperationKind::attention_backward: {
+      // Fused attention reaches about half of the matrix rate (flash-attn 2 on Hopper).
+      constexpr double kShareOfMatrixRate = 0.5;
+      return std::max(o.flops / (kShareOfMatrixRate * hardware_.matrix.of(o.dtype)),
+                      memory_seconds(hardware_, o.bytes));
+    }
+    case OperationKind::host_to_device:
+    case OperationKind::device_to_host:
+      return host_transfer_seconds(hardware_, o.bytes);
+    case OperationKind::all_gather:
+      return collective(Collective::all_gather);
+    case OperationKind::reduce_scatter:
+      return collective(Collective::reduce_scatter);
+    case OperationKind::all_reduce:
+      return collective(Collective::all_reduce);
+    case OperationKind::all_to_all:
+      return collective(Collective::all_to_all);
+    case OperationKind::broadcast:
+      return collective(Collective::broadcast);
+    default:
+      return memory_seconds(hardware_, o.bytes);
+  }
+}
+
+}  // namespace headroom

@@ -1,0 +1,71 @@
+#include "simulator/phases/node_host.h"
+
+#include <algorithm>
+
+#include "simulator/job/batching.h"
+
+namespace headroom {
+namespace {
+
+/// Resident memory of a process beside what it keeps for tensors: interpreter, libraries, CUDA's host side.
+/// Engineering figures (reports range over 3 to 5 GiB a trainer, 3 to 6 an engine worker, 1 to 2 a helper).
+constexpr Bytes kTrainerProcess = 4 * kGiB;
+constexpr Bytes kEngineProcess = kGiB * 9 / 2;
+constexpr Bytes kHelperProcess = kGiB * 3 / 2;
+
+Breakdown times(Breakdown bytes, std::int64_t count) {
+  for (Bytes& b : bytes.bytes) b *= count;
+  return bytes;
+}
+
+}  // namespace
+
+NodeHost::NodeHost(const Job& job, const Pool& pool) : job_(job), gpus_(pool.gpus_per_node) {
+  Bytes bytes = job.helpers * kHelperProcess;
+  for (const Process& process : job.processes)
+    if (process.pool == pool.name)
+      bytes += gpus_ * (process.engine.empty() ? kTrainerProcess : kEngineProcess);
+  processes_[Component::other] = bytes;
+  peak_ = processes_;
+}
+
+void NodeHost::trainer(std::size_t process, const Breakdown& peak, const Breakdown& now) {
+  held_[process] = times(peak, gpus_);
+  consider(total());
+  held_[process] = times(now, gpus_);
+  consider(total());
+}
+
+void NodeHost::engine(std::size_t process, Bytes bytes) {
+  Breakdown held;
+  held[Component::engine_weights] = bytes * gpus_;
+  held_[process] = held;
+  consider(total());
+}
+
+void NodeHost::loading(const Role& role) {
+  if (role.model == nullptr) return;
+  const Bytes whole = bytes_of(role.precision.weights, role.model->parameters());
+  const std::int64_t group = std::max<std::int64_t>(1, shard_group_size(job_, role));
+  Breakdown now = total();
+  now[Component::staging] += whole * (role.loads_on_every_rank ? gpus_ : ceil_div(gpus_, group));
+  consider(now);
+}
+
+Breakdown NodeHost::total() const {
+  Breakdown sum = processes_;
+  for (const auto& [process, bytes] : held_) sum += bytes;
+  return sum;
+}
+
+void NodeHost::consider(const Breakdown& bytes) {
+  if (bytes.total() > peak_.total()) peak_ = bytes;
+}
+
+Breakdown NodeHost::take_peak() {
+  const Breakdown peak = peak_;
+  peak_ = total();
+  return peak;
+}
+
+}  // namespace headroom

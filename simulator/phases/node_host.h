@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+
+#include "simulator/job/job.h"
+#include "simulator/memory/component.h"
+
+namespace headroom {
+
+/// Host memory of one node over time: what the processes of its GPUs hold, models being loaded, and the
+/// processes themselves. All GPUs of a node do the same at the same time.
+class NodeHost {
+ public:
+  NodeHost(const Job& job, const Pool& pool);
+
+  /// A trainer process (one a GPU) reached `peak` and now holds `now`.
+  void trainer(std::size_t process, const Breakdown& peak, const Breakdown& now);
+  /// An engine process (one a GPU) holds `bytes` of weights.
+  void engine(std::size_t process, Bytes bytes);
+  /// `role` is loaded: whole on one rank of each shard group, or on every rank.
+  void loading(const Role& role);
+
+  /// The highest total since the last call, at its first moment.
+  Breakdown take_peak();
+
+ private:
+  Breakdown total() const;
+  void consider(const Breakdown& total);
+
+  const Job& job_;
+  std::int64_t gpus_;
+  Breakdown processes_;
+  std::map<std::size_t, Breakdown> held_;
+  Breakdown peak_;
+};
+
+}  // namespace headroom
