@@ -1,15 +1,30 @@
 #include "planner/cli/calibrate.h"
+#include "planner/cli/check.h"
 #include "planner/cli/command.h"
 #include "planner/cli/compare.h"
+#include "planner/cli/estimate.h"
+#include "planner/cli/explain.h"
 #include "planner/cli/gpus.h"
+#include "planner/cli/plan.h"
 #include "planner/cli/replay.h"
 #include "planner/cli/simulate.h"
+#include "planner/cli/solve.h"
 
 namespace headroom::cli {
 
 std::span<const Command> commands() {
-  static const std::vector<Command> table = {calibrate_command(), replay_command(), simulate_command(),
-                                             compare_command(), gpus_command()};
+  static const std::vector<Command> table = {
+      estimate_command(),
+      simulate_command(),
+      plan_command(),
+      solve_command(),
+      explain_command(),
+      check_command(),
+      compare_command(),
+      replay_command(),
+      calibrate_command(),
+      gpus_command(),
+  };
   return table;
 }
 

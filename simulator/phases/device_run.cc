@@ -7,9 +7,9 @@
 #include <memory>
 #include <utility>
 
+#include "simulator/device/engine_process.h"
 #include "simulator/device/occupancy.h"
 #include "simulator/device/process.h"
-#include "simulator/engine/account.h"
 #include "simulator/hardware/communicator.h"
 #include "simulator/job/batching.h"
 #include "simulator/memory/timed_memory.h"
@@ -32,12 +32,12 @@ struct TrainerProcess {
   OutsideAllocator outside;
 };
 
-/// An engine's process.
-struct EngineProcess {
+/// An engine's process and its place in the device's books.
+struct RunningEngine {
   const Process* process = nullptr;
   const Engine* engine = nullptr;
-  engine::Account account;
-  engine::Residency state = engine::Residency::absent;
+  EngineProcess state;
+  std::size_t slot = 0;
 };
 
 /// One GPU of one pool.
@@ -67,17 +67,12 @@ class DeviceRun {
 
   std::vector<Warning> warnings() const {
     std::vector<Warning> out;
-    for (const EngineProcess& e : engines_) {
-      if (e.account.failure || !e.account.preempts()) continue;
-      Warning warning;
-      warning.code = "kv-preemption";
-      warning.message = fmt::format(
-          "engine {}: its KV cache holds {} sequences of full length at once, fewer than the {} that it is "
-          "given: the "
-          "rest wait or are computed again (slower, no failure)",
-          e.engine->name, e.account.at_once, e.account.wanted);
-      out.push_back(std::move(warning));
-    }
+    for (const RunningEngine& e : engines_)
+      if (const auto slow = e.state.slow()) {
+        Warning& warning = out.emplace_back();
+        warning.code = "kv-preemption";
+        warning.message = *slow;
+      }
     return out;
   }
 
@@ -114,13 +109,13 @@ class DeviceRun {
   }
 
   Status add_engine(const Process& process) {
-    EngineProcess e;
-    e.process = &process;
-    e.engine = job_.engine(process.engine);
-    if (e.engine == nullptr)
+    const Engine* engine = job_.engine(process.engine);
+    if (engine == nullptr)
       return fail(fmt::format("process {}: no engine is named {}", process.name, process.engine));
-    engine_slot_.push_back(occupancy_.add(process.name));
-    engines_.push_back(std::move(e));
+    engines_.push_back({.process = &process,
+                        .engine = engine,
+                        .state = EngineProcess(job_, *engine, hardware_),
+                        .slot = occupancy_.add(process.name)});
     return {};
   }
 
@@ -161,7 +156,7 @@ class DeviceRun {
       finish(trainers_.at(slot), row);
       report.processes.push_back(std::move(row));
     }
-    for (std::size_t i = 0; i < engines_.size(); ++i) add_row(engines_[i], report);
+    for (const RunningEngine& e : engines_) add_row(e, report);
     out.phases.push_back(std::move(report));
     return {};
   }
@@ -194,18 +189,16 @@ class DeviceRun {
                                   static_cast<double>(row.peak_reserved);
   }
 
-  void add_row(const EngineProcess& e, PhaseReport& report) {
-    if (e.state == engine::Residency::absent) return;
+  void add_row(const RunningEngine& e, PhaseReport& report) {
+    if (!e.state.started() || e.state.failure()) return;
     ProcessPhase row;
     row.process = e.process->name;
     row.roles = {e.engine->role};
-    const Breakdown held = engine::resident(e.account, e.state);
-    row.outside = held[Component::context] + held[Component::communicators] + held[Component::engine_graphs];
-    row.allocated_start = row.allocated_end = row.peak_allocated = held.total() - row.outside;
-    row.reserved_start = row.reserved_end = row.peak_reserved = row.peak_active = row.peak_allocated;
-    row.at_peak_allocated = held;
+    row.at_peak_allocated = e.state.device();
     for (const Component c : {Component::context, Component::communicators, Component::engine_graphs})
-      row.at_peak_allocated[c] = 0;
+      row.outside += std::exchange(row.at_peak_allocated[c], 0);
+    row.allocated_start = row.allocated_end = row.peak_allocated = row.at_peak_allocated.total();
+    row.reserved_start = row.reserved_end = row.peak_reserved = row.peak_active = row.peak_allocated;
     report.processes.push_back(std::move(row));
   }
 
@@ -216,9 +209,9 @@ class DeviceRun {
                    std::map<std::size_t, ProcessPhase>& rows) {
     if (!action.engine.empty()) {
       bool here = false;
-      for (std::size_t i = 0; i < engines_.size(); ++i)
-        if (engines_[i].engine->name == action.engine) {
-          HEADROOM_TRY(act_engine(i, action, report));
+      for (RunningEngine& e : engines_)
+        if (e.engine->name == action.engine) {
+          HEADROOM_TRY(act_engine(e, action, report));
           here = true;
         }
       if (action.verb != Verb::sync_weights || action.role.empty()) return here;
@@ -263,64 +256,23 @@ class DeviceRun {
     }
   }
 
-  Status act_engine(std::size_t index, const Action& action, PhaseReport& report) {
-    EngineProcess& e = engines_[index];
-    const std::size_t slot = engine_slot_[index];
-    switch (action.verb) {
-      case Verb::start_engine:
-        HEADROOM_TRY(start(index, report));
-        break;
-      case Verb::wake_weights:
-        e.state = engine::Residency::weights_only;
-        break;
-      case Verb::wake_kv:
-        e.state = engine::Residency::awake;
-        break;
-      case Verb::sleep:
-        e.state = engine::Residency::asleep;
-        break;
-      case Verb::generate:
-        e.state = engine::Residency::awake;
-        report.seconds += rollout_seconds(job_, *e.engine, e.account, hardware_);
-        break;
-      case Verb::score: {
-        const engine::Residency before = e.state;
-        occupancy_.reach(slot, engine::resident(e.account, engine::Residency::awake));
-        e.state = before;
-        break;
-      }
-      default:
-        break;
-    }
-    occupancy_.hold(slot, engine::resident(e.account, e.state));
-    host_.engine(slot, engine::host_resident(e.account, e.state));
-    return {};
-  }
-
-  Status start(std::size_t index, PhaseReport& report) {
-    EngineProcess& e = engines_[index];
-    engine::Host host;
-    host.total = job_.device_memory > 0 ? job_.device_memory : hardware_.total_memory;
-    host.others = occupancy_.now().total();
-    host.context = hardware_.context;
-    engine::Work work;
-    const std::int64_t replicas =
-        std::max<std::int64_t>(1, pool_.gpus() / (e.engine->tensor * e.engine->pipeline * e.engine->data));
-    work.sequences = ceil_div(job_.batch.sequences(), replicas);
-    work.prompt = job_.batch.prompt_length;
-    work.length = job_.batch.sequence_length();
-    HEADROOM_ASSIGN(e.account, engine::account(*e.engine, host, work));
-    e.state = engine::Residency::awake;
-    if (e.account.failure) {
-      ProcessPhase row;
+  Status act_engine(RunningEngine& e, const Action& action, PhaseReport& report) {
+    Breakdown others = occupancy_.now();
+    others -= occupancy_.held(e.slot);
+    HEADROOM_ASSIGN(const EngineProcess::Effect effect, e.state.act(action.verb, others.total()));
+    if (const auto failure = e.state.failure()) {
+      ProcessPhase& row = report.processes.emplace_back();
       row.process = e.process->name;
       row.roles = {e.engine->role};
-      row.out_of_memory = *e.account.failure;
-      report.processes.push_back(std::move(row));
+      row.out_of_memory = *failure;
       failed_ = true;
       return {};
     }
-    occupancy_.reach(engine_slot_[index], engine::resident(e.account, engine::Residency::starting));
+    if (action.verb == Verb::generate)
+      report.seconds += rollout_seconds(job_, *e.engine, e.state.account(), hardware_);
+    occupancy_.reach(e.slot, effect.highest);
+    occupancy_.hold(e.slot, effect.after);
+    host_.engine(e.slot, e.state.host());
     return {};
   }
 
@@ -331,8 +283,7 @@ class DeviceRun {
   NodeHost host_;
   Occupancy occupancy_;
   std::map<std::size_t, TrainerProcess> trainers_;
-  std::vector<EngineProcess> engines_;
-  std::vector<std::size_t> engine_slot_;
+  std::vector<RunningEngine> engines_;
   bool failed_ = false;
 };
 

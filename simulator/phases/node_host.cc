@@ -2,16 +2,11 @@
 
 #include <algorithm>
 
+#include "simulator/device/host_floor.h"
 #include "simulator/job/batching.h"
 
 namespace headroom {
 namespace {
-
-/// Resident memory of a process beside what it keeps for tensors: interpreter, libraries, CUDA's host side.
-/// Engineering figures (reports range over 3 to 5 GiB a trainer, 3 to 6 an engine worker, 1 to 2 a helper).
-constexpr Bytes kTrainerProcess = 4 * kGiB;
-constexpr Bytes kEngineProcess = kGiB * 9 / 2;
-constexpr Bytes kHelperProcess = kGiB * 3 / 2;
 
 Breakdown times(Breakdown bytes, std::int64_t count) {
   for (Bytes& b : bytes.bytes) b *= count;
@@ -20,14 +15,8 @@ Breakdown times(Breakdown bytes, std::int64_t count) {
 
 }  // namespace
 
-NodeHost::NodeHost(const Job& job, const Pool& pool) : job_(job), gpus_(pool.gpus_per_node) {
-  Bytes bytes = job.helpers * kHelperProcess;
-  for (const Process& process : job.processes)
-    if (process.pool == pool.name)
-      bytes += gpus_ * (process.engine.empty() ? kTrainerProcess : kEngineProcess);
-  processes_[Component::other] = bytes;
-  peak_ = processes_;
-}
+NodeHost::NodeHost(const Job& job, const Pool& pool)
+    : job_(job), gpus_(pool.gpus_per_node), processes_(host_floor(job)), peak_(processes_) {}
 
 void NodeHost::trainer(std::size_t process, const Breakdown& peak, const Breakdown& now) {
   held_[process] = times(peak, gpus_);
