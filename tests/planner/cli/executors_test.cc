@@ -76,8 +76,8 @@ TEST_P(Executors, ComponentsSumToTheirTotals) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(VerlExamples, Executors, ::testing::ValuesIn(examples()), [](const auto& info) {
-  std::string name = std::filesystem::path(info.param).stem().string();
+INSTANTIATE_TEST_SUITE_P(VerlExamples, Executors, ::testing::ValuesIn(examples()), [](const auto& instance) {
+  std::string name = std::filesystem::path(instance.param).stem().string();
   for (char& c : name)
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
   return name;
