@@ -31,6 +31,7 @@ namespace headroom {
   ENTRY(kLlama)                  \
   ENTRY(kMistral)                \
   ENTRY(kMixtral)                \
+  ENTRY(kOlmo)                   \
   ENTRY(kOlmo2)                  \
   ENTRY(kOlmoe)                  \
   ENTRY(kOpt)                    \
@@ -43,6 +44,7 @@ namespace headroom {
   ENTRY(kQwen3)                  \
   ENTRY(kQwen3Moe)               \
   ENTRY(kSmolLm3)                \
+  ENTRY(kStableLm)               \
   ENTRY(kStarcoder2)
 
 #define HEADROOM_DECLARE(family) extern const Family family;

@@ -6,6 +6,7 @@
 
 #include "models/architecture/check.h"
 #include "models/architecture/family.h"
+#include "models/architecture/quantization.h"
 
 namespace headroom {
 namespace {
@@ -74,8 +75,10 @@ Result<Architecture> make_architecture(const Document& document, std::string sou
   check_sizes(config, model.decoder);
   HEADROOM_TRY(config.status());
 
+  const auto quantization = read_quantization(config);
   TensorWriter out(model);
   family->write(out);
+  if (quantization) quantize(model, *quantization);
   check_counts(config, model);
   HEADROOM_TRY(config.status());
   return model;

@@ -13,9 +13,9 @@ namespace headroom {
 struct ReadOptions {
   /// The head; by default what `architectures` names (…ForSequenceClassification, …ForTokenClassification),
   /// else a language model's.
-  std::optional<HeadKind> head;
+  std::optional<HeadKind> head{};
   /// Rows of a classification head; by default the config's `num_labels` or `id2label`, else 2.
-  std::optional<std::int64_t> labels;
+  std::optional<std::int64_t> labels{};
 };
 
 /// The model that a `config.json` describes, as Transformers 5 builds it. `source` is the path or preset

@@ -6,7 +6,7 @@
 namespace headroom {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, DType>, 30> kNames = {{
+constexpr std::array<std::pair<std::string_view, DType>, 32> kNames = {{
     {"fp32", DType::fp32},         {"fp16", DType::fp16},       {"bf16", DType::bf16},
     {"fp8", DType::fp8},           {"int8", DType::int8},       {"uint8", DType::uint8},
     {"int64", DType::int64},       {"int32", DType::int32},     {"bool", DType::boolean},
@@ -16,7 +16,8 @@ constexpr std::array<std::pair<std::string_view, DType>, 30> kNames = {{
     {"long", DType::int64},        {"int", DType::int32},       {"float8", DType::fp8},
     {"e4m3", DType::fp8},          {"fp8_e4m3", DType::fp8},    {"fp8_e5m2", DType::fp8},
     {"float8_e4m3fn", DType::fp8}, {"float8_e5m2", DType::fp8}, {"32", DType::fp32},
-    {"16", DType::fp16},           {"bf16-mixed", DType::bf16}, {"boolean", DType::boolean},
+    {"16", DType::fp16},           {"fp4", DType::fp4},         {"mxfp4", DType::fp4},
+    {"bf16-mixed", DType::bf16},   {"boolean", DType::boolean},
 }};
 
 }  // namespace

@@ -6,9 +6,9 @@
 namespace headroom {
 
 /// Element types of tensors, weights and caches.
-enum class DType { fp32, fp16, bf16, fp8, int8, uint8, int64, int32, boolean, nf4, fp64 };
+enum class DType { fp32, fp16, bf16, fp8, int8, uint8, int64, int32, boolean, nf4, fp64, fp4 };
 
-/// Bytes of one element; nf4 packs two elements a byte, so use `bytes_of` for it.
+/// Bytes of one element; nf4 and fp4 pack two elements a byte, so use `bytes_of` for them.
 constexpr int element_size(DType dtype) {
   switch (dtype) {
     case DType::fp64:
@@ -27,7 +27,7 @@ constexpr int element_size(DType dtype) {
 
 /// Bytes of `elements` elements.
 constexpr long long bytes_of(DType dtype, long long elements) {
-  return dtype == DType::nf4 ? (elements + 1) / 2 : elements * element_size(dtype);
+  return dtype == DType::nf4 || dtype == DType::fp4 ? (elements + 1) / 2 : elements * element_size(dtype);
 }
 
 /// `bf16`, `fp32`, …

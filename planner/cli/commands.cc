@@ -5,6 +5,7 @@
 #include "planner/cli/estimate.h"
 #include "planner/cli/explain.h"
 #include "planner/cli/gpus.h"
+#include "planner/cli/models.h"
 #include "planner/cli/plan.h"
 #include "planner/cli/replay.h"
 #include "planner/cli/simulate.h"
@@ -14,16 +15,9 @@ namespace headroom::cli {
 
 std::span<const Command> commands() {
   static const std::vector<Command> table = {
-      estimate_command(),
-      simulate_command(),
-      plan_command(),
-      solve_command(),
-      explain_command(),
-      check_command(),
-      compare_command(),
-      replay_command(),
-      calibrate_command(),
-      gpus_command(),
+      estimate_command(),  simulate_command(), plan_command(),    solve_command(),
+      explain_command(),   check_command(),    compare_command(), replay_command(),
+      calibrate_command(), models_command(),   gpus_command(),
   };
   return table;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/architecture/architecture.h"
+#include "models/architecture/lora.h"
 #include "models/base/bytes.h"
 #include "models/base/dtype.h"
 #include "models/sharding/parallel.h"
@@ -74,15 +75,6 @@ struct Optimizer {
   bool clip = true;
   double cpu_fraction = 0;  ///< Megatron's hybrid optimizer: part that lives on the host for good
   bool operator==(const Optimizer&) const = default;
-};
-
-struct LoraSpec {
-  std::int64_t rank = 0;
-  double alpha = 16;
-  std::vector<std::string> targets;  ///< module names; {"all-linear"}
-  std::vector<std::string> saved_modules;
-  DType dtype = DType::fp32;
-  bool operator==(const LoraSpec&) const = default;
 };
 
 /// How token log-probabilities are formed from the logits.
