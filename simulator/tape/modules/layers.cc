@@ -58,6 +58,18 @@ Tensor rms_norm_plus_one(const NormLayer& layer, const Tensor& input) {
   return to(std::move(output), input.dtype());
 }
 
+/// NewGELUActivation: half x (1 + tanh(a (x + b x^3))).
+Tensor gelu_new(Arg input) {
+  Tensor half = mul_scalar(*input);
+  Tensor inner = mul_scalar(pow(*input));
+  inner = add(*input, std::move(inner));
+  inner = tanh(mul_scalar(std::move(inner)));
+  Tensor gate = add_scalar(std::move(inner));
+  Tensor out = mul(std::move(half), std::move(gate));
+  done(input);
+  return out;
+}
+
 }  // namespace
 
 void LinearLayer::build(Model& model, const std::string& name, std::int64_t out, std::int64_t in,
@@ -114,6 +126,7 @@ Tensor GatedMlp::operator()(const Tensor& input) const {
 }
 
 Tensor activation(const std::string& name, Arg input) {
+  if (name == "gelu_new") return gelu_new(input);
   if (name == "relu") return relu(input);
   if (name == "silu" || name == "swish") return silu(input);
   return gelu(input);

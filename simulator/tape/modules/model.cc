@@ -1,6 +1,11 @@
 #include "simulator/tape/modules/model.h"
 
+#include <string_view>
+
+#include "simulator/tape/modules/gpt2_decoder.h"
 #include "simulator/tape/modules/layers.h"
+#include "simulator/tape/modules/neox_decoder.h"
+#include "simulator/tape/modules/opt_decoder.h"
 #include "simulator/tape/modules/rotary_decoder.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/embedding.h"
@@ -129,11 +134,35 @@ Tensor Model::run_layer(int index, const Tensor& hidden, std::vector<Tensor> cap
   return checkpoint(tape_, called, hidden, std::move(captured));
 }
 
+namespace {
+
+template <typename Program>
+std::unique_ptr<Model> make(Tape& tape, const Architecture& architecture, const std::string& path,
+                            const ModelOptions& options) {
+  return std::make_unique<Program>(tape, architecture, path, options);
+}
+
+struct Entry {
+  std::string_view family;  ///< model_type
+  std::unique_ptr<Model> (*make)(Tape&, const Architecture&, const std::string&, const ModelOptions&);
+};
+
+/// Families with a program of their own; Llama-like ones share one, picked by their blocks.
+constexpr Entry kPrograms[] = {
+    {"opt", make<OptDecoder>},
+    {"gpt2", make<Gpt2Decoder>},
+    {"gpt_neox", make<NeoxDecoder>},
+};
+
+}  // namespace
+
 Result<std::unique_ptr<Model>> make_model(Tape& tape, const Architecture& architecture,
                                           const std::string& path, const ModelOptions& options) {
-  if (RotaryDecoder::covers(architecture.decoder))
-    return std::unique_ptr<Model>(std::make_unique<RotaryDecoder>(tape, architecture, path, options));
-  return fail("no tensor program for models of type " + architecture.family);
+  for (const Entry& entry : kPrograms)
+    if (entry.family == architecture.family) return entry.make(tape, architecture, path, options);
+  if (RotaryDecoder::covers(architecture.decoder)) return make<RotaryDecoder>(tape, architecture, path, options);
+  return fail("no tensor program for models of type \"" + architecture.family + "\" (" + architecture.source +
+              "); expected a Llama-like decoder, opt, gpt2 or gpt_neox");
 }
 
 }  // namespace headroom::tape

@@ -83,4 +83,18 @@ Tensor apply_rotary(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   return add(std::move(straight), std::move(turned));
 }
 
+void apply_partial_rotary(Tensor& query, Tensor& key, const Tensor& cos, const Tensor& sin) {
+  const Tensor wide_cos = unsqueeze(cos, 1), wide_sin = unsqueeze(sin, 1);
+  const std::int64_t turned = cos.size(-1), rest = query.size(-1) - turned;
+  Tensor query_part = slice(query, -1, 0, turned), query_rest = slice(query, -1, turned, rest);
+  Tensor key_part = slice(key, -1, 0, turned), key_rest = slice(key, -1, turned, rest);
+  Tensor new_query = apply_rotary(query_part, wide_cos, wide_sin);
+  Tensor new_key = apply_rotary(key_part, wide_cos, wide_sin);
+  new_query = cat(new_query, query_rest, -1);
+  new_key = cat(new_key, key_rest, -1);
+  drop(query_part, query_rest, key_part, key_rest);
+  query = std::move(new_query);
+  key = std::move(new_key);
+}
+
 }  // namespace headroom::tape

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "simulator/tape/core/autocast.h"
 #include "simulator/tape/operations/work.h"
 
 namespace headroom::tape {
@@ -279,13 +280,15 @@ Tensor sub(Arg self, Arg other) {
 
 Tensor pow(Arg self) {
   Tape& t = self->tape();
+  Tensor x = autocast_fp32(*self, t);
   Node* node = nullptr;
   if (t.records(self)) {
-    node = t.node(kPowBackward, pow_backward, {&*self});
-    t.save(node, *self);
+    node = t.node(kPowBackward, pow_backward, {&x});
+    t.save(node, x);
   }
-  Tensor out = elementwise(kPow, self->dtype(), {&*self});
+  Tensor out = elementwise(kPow, x.dtype(), {&x});
   t.attach(out, node);
+  x.reset();
   done(self);
   return out;
 }
