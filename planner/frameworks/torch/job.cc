@@ -38,6 +38,11 @@ OptimizerImplementation adam_of(const std::string& word) {
   return OptimizerImplementation::foreach_;
 }
 
+/// Families whose code calls dropout as a function: zeroing nn.Dropout modules does not reach it.
+bool has_functional_dropout(const Architecture& model) {
+  return model.family == "opt";
+}
+
 Role make_role(const Settings& s, const std::string& name) {
   Role role;
   role.name = name;
@@ -48,7 +53,7 @@ Role make_role(const Settings& s, const std::string& name) {
   role.head = body ? HeadKind::language_model : HeadKind::scalar;
   role.precision = precision_of(s, role.trained);
   role.training_mode_forward = role.trained;
-  role.dropout = !s.dropout_off;
+  role.dropout = !s.dropout_off || has_functional_dropout(*role.model);
   role.attention = s.attn == "eager" ? AttentionImplementation::eager : AttentionImplementation::sdpa;
   role.attention_mask = s.pass_mask && body;
   role.loss.token_logprob = token_logprob_of(s.token_logprob);

@@ -4,6 +4,7 @@
 #include "simulator/tape/modules/eager_attention.h"
 #include "simulator/tape/modules/position_ids.h"
 #include "simulator/tape/operations/attention.h"
+#include "simulator/tape/operations/dropout.h"
 #include "simulator/tape/operations/embedding.h"
 #include "simulator/tape/operations/linear.h"
 #include "simulator/tape/operations/pointwise.h"
@@ -68,7 +69,7 @@ void Gpt2Decoder::build_layer(DecoderLayer& own, int index) {
 Tensor Gpt2Decoder::hidden_states(const ModelInput& input) {
   const ModuleScope body(tape_, body_module_);
   Tensor embeddings = embed(embedding_module_, embedding_, input.ids);
-  if (output_requires_input_grad && tape_.grad_enabled() && !embeddings.requires_grad())
+  if (embeddings_require_grad && tape_.grad_enabled() && !embeddings.requires_grad())
     embeddings->requires_grad = true;
   Tensor positions =
       input.position_ids.defined() ? input.position_ids : make_position_ids(tape_, input.ids.size(1));
@@ -79,6 +80,7 @@ Tensor Gpt2Decoder::hidden_states(const ModelInput& input) {
   }
   Tensor hidden = add(embeddings, places);
   Tensor mask = attention_mask(options_.attention, input, positions, embeddings.dtype());
+  hidden = maybe_dropout(std::move(hidden));
   for (int i = 0; i < decoder_.layers; ++i) {
     const DecoderLayer& layer = layers_[static_cast<std::size_t>(i)];
     KvCache* cache = input.cache;
@@ -134,8 +136,14 @@ Tensor Gpt2Decoder::attend(const DecoderLayer& layer, int index, const Tensor& h
   Tensor out = attend_heads(options_.attention, query, key, value, mask, weights);
   out = reshape(std::move(out), {batch, tokens, -1});
   out = layer.output(out);
+  out = maybe_dropout(std::move(out));
   drop(query, key, value);
   return out;
+}
+
+Tensor Gpt2Decoder::maybe_dropout(Tensor hidden) const {
+  if (!options_.training || !options_.dropout || decoder_.dropout <= 0) return hidden;
+  return dropout(std::move(hidden));
 }
 
 Tensor Gpt2Decoder::mlp(const DecoderLayer& layer, int index, const Tensor& input) {
@@ -143,7 +151,7 @@ Tensor Gpt2Decoder::mlp(const DecoderLayer& layer, int index, const Tensor& inpu
   Tensor hidden = layer.up(input);
   hidden = activation(decoder_.layer(index).mlp.activation, hidden);
   hidden = layer.down(hidden);
-  return hidden;
+  return maybe_dropout(std::move(hidden));
 }
 
 }  // namespace headroom::tape

@@ -36,6 +36,7 @@ class Gpt2Decoder : public Model {
   Tensor attend(const DecoderLayer& layer, int index, const Tensor& hidden, const Tensor& mask,
                 Tensor& weights, KvCache* cache);
   Tensor mlp(const DecoderLayer& layer, int index, const Tensor& input);
+  Tensor maybe_dropout(Tensor hidden) const;
 
   Tensor embedding_, position_table_;
   NormLayer final_norm_;

@@ -19,7 +19,7 @@ struct ModelOptions {
   DType dtype = DType::bf16;  ///< of its weights
   bool trainable = true;
   bool training = true;  ///< module.train(): checkpointing and dropout act only then
-  bool dropout = false;  ///< functional dropout of the family is on (OPT)
+  bool dropout = false;  ///< residual dropout of the family is on, as the config has it
   AttentionImplementation attention = AttentionImplementation::sdpa;
   Recompute recompute;
   HeadKind head = HeadKind::language_model;

@@ -42,7 +42,7 @@ void NeoxDecoder::build_layer(DecoderLayer& own, int index) {
 Tensor NeoxDecoder::hidden_states(const ModelInput& input) {
   const ModuleScope body(tape_, body_module_);
   Tensor embeddings = embed(embedding_module_, embedding_, input.ids);
-  if (output_requires_input_grad && tape_.grad_enabled() && !embeddings.requires_grad())
+  if (embeddings_require_grad && tape_.grad_enabled() && !embeddings.requires_grad())
     embeddings->requires_grad = true;
   Tensor positions =
       input.position_ids.defined() ? input.position_ids : make_position_ids(tape_, input.ids.size(1));

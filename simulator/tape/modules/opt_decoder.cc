@@ -69,7 +69,7 @@ Tensor OptDecoder::hidden_states(const ModelInput& input) {
   const ModuleScope body(tape_, body_module_);
   const std::int64_t batch = input.ids.size(0), tokens = input.ids.size(1);
   Tensor embeddings = embed(embedding_module_, embedding_, input.ids);
-  if (output_requires_input_grad && tape_.grad_enabled() && !embeddings.requires_grad())
+  if (embeddings_require_grad && tape_.grad_enabled() && !embeddings.requires_grad())
     embeddings->requires_grad = true;
   Tensor mask = input.attention_mask;
   if (!mask.defined()) mask = fill(tape_, {batch, tokens}, DType::fp32);
