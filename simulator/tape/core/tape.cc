@@ -203,11 +203,12 @@ void Tape::save(Node* node, const Tensor& tensor) {
     node->saved.emplace_back(hooks, handle);
     return;
   }
-  if (tensor->producer == nullptr) {
+  if (tensor->requires_grad) {  // a leaf
     node->saved.emplace_back(tensor);
     return;
   }
-  // A detached twin: a node must not own the graph through what it saves.
+  // A detached twin: a node must not own the graph through what it saves, nor itself through its own result,
+  // which is attached only after it was saved.
   node->saved.emplace_back(alias(tensor, tensor.shape(), 0, tensor->view));
 }
 
