@@ -6,6 +6,7 @@
 #include "planner/cli/prediction.h"
 #include "planner/writers/events.h"
 #include "planner/writers/table.h"
+#include "simulator/phases/device_run.h"
 #include "simulator/phases/simulate.h"
 
 namespace headroom::cli {
@@ -25,7 +26,17 @@ int simulate(const Arguments& arguments, Streams& streams) {
   HEADROOM_CLI_ASSIGN(const auto count, arguments.integer("--holders", 0, 1000), streams);
   HEADROOM_CLI_ASSIGN(const Run run, load_run(arguments.text("CONFIG"), common, streams), streams);
   EventStream events;
-  const Executor executor = [&](const Job& job, const Hardware& hardware) {
+  const Executor executor = [&](const Job& job, const Hardware& hardware) -> Result<Report> {
+    // Processes beside the trainer share the device: all of them run. Streams and holders are a lone
+    // trainer's.
+    if (job.processes.size() > 1) {
+      if (arguments.has("--events"))
+        return fail(Error{
+            .message = "expected a job of one process, found several; their streams are not written yet",
+            .file = {},
+            .key = "--events"});
+      return run_on_device(job, hardware, Fidelity::every_allocation);
+    }
     SimulateOptions options = options_for(job, hardware);
     options.holder_count = count.value_or(10);
     options.holders = options.holder_count > 0 && !common.quiet;
