@@ -44,6 +44,39 @@ bool inline_list(const Document& value) {
   return true;
 }
 
+/// A map that stands in a list and fits one line: `{do: train, role: actor}`.
+bool inline_map(const Document& value) {
+  constexpr std::size_t kLongest = 100;
+  if (!value.is_map() || value.entries().empty()) return false;
+  std::size_t length = 0;
+  for (const auto& [key, entry] : value.entries()) {
+    if (entry.is_map() || (entry.is_list() && !inline_list(entry))) return false;
+    length += key.size() + entry.text().size() + 4;
+    for (const Document& item : entry.items()) length += item.text().size() + 2;
+  }
+  return length <= kLongest;
+}
+
+/// A scalar inside brackets, where commas and brackets end it.
+std::string inside_brackets(const Document& value) {
+  if (value.is_null()) return "null";
+  return value.text().find_first_of(",[]{}") == std::string::npos ? scalar(value) : quote(value.text());
+}
+
+std::string list_in_brackets(const Document& value) {
+  std::string out = "[";
+  for (const Document& item : value.items()) out += (out.size() > 1 ? ", " : "") + inside_brackets(item);
+  return out + "]";
+}
+
+std::string map_in_braces(const Document& value) {
+  std::string out = "{";
+  for (const auto& [key, entry] : value.entries())
+    out += (out.size() > 1 ? ", " : "") + inside_brackets(Document::scalar(key)) + ": " +
+           (entry.is_list() ? list_in_brackets(entry) : inside_brackets(entry));
+  return out + "}";
+}
+
 void write(const Document& value, int indent, std::string& out);
 
 /// ` value\n` after a `key:` or the nested lines below it.
@@ -65,17 +98,14 @@ void write(const Document& value, int indent, std::string& out) {
       return;
     case Document::Kind::list:
       if (inline_list(value)) {
-        out += "[";
-        for (size_t i = 0; i < value.items().size(); ++i) {
-          const Document& item = value.items()[i];
-          if (i > 0) out += ", ";
-          const bool plain = item.is_scalar() && item.text().find_first_of(",[]{}") == std::string::npos;
-          out += item.is_null() ? "null" : plain ? scalar(item) : quote(item.text());
-        }
-        out += "]\n";
+        out += list_in_brackets(value) + "\n";
         return;
       }
       for (const Document& item : value.items()) {
+        if (inline_map(item)) {
+          out += pad + "- " + map_in_braces(item) + "\n";
+          continue;
+        }
         std::string body;
         write(item, indent + 2, body);
         const size_t first = body.find_first_not_of(' ');

@@ -8,6 +8,7 @@
 #include "planner/cli/models.h"
 #include "planner/cli/plan.h"
 #include "planner/cli/replay.h"
+#include "planner/cli/schema.h"
 #include "planner/cli/simulate.h"
 #include "planner/cli/solve.h"
 
@@ -17,7 +18,7 @@ std::span<const Command> commands() {
   static const std::vector<Command> table = {
       estimate_command(),  simulate_command(), plan_command(),    solve_command(),
       explain_command(),   check_command(),    compare_command(), replay_command(),
-      calibrate_command(), models_command(),   gpus_command(),
+      calibrate_command(), models_command(),   gpus_command(),    schema_command(),
   };
   return table;
 }

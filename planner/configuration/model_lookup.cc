@@ -65,9 +65,10 @@ Result<Found> find_config(const ModelRequest& request) {
 Result<std::shared_ptr<const Architecture>> find_model(const ModelRequest& request) {
   static std::map<std::string, std::shared_ptr<const Architecture>> known;
   HEADROOM_ASSIGN(Found found, find_config(request));
-  const std::string key = fmt::format("{}|{}|{}|{}", found.source, request.base,
-                                      static_cast<int>(request.head), format_value(request.overrides));
-  if (request.overrides.is_map())
+  const bool changed = request.overrides.is_map() && !request.overrides.entries().empty();
+  const std::string key = fmt::format("{}|{}|{}", found.source, static_cast<int>(request.head),
+                                      changed ? format_value(request.overrides) : "");
+  if (changed)
     for (const auto& [name, value] : request.overrides.entries())
       if (value.is_scalar()) found.config.set(name, value);
   // A file may change between two reads of one process (tests, a long-lived tool): only presets are kept.

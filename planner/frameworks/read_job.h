@@ -82,20 +82,20 @@ struct ReadJob {
   std::shared_ptr<const FrameworkSettings> settings;
 };
 
-/// One thing that search may vary.
-struct Knob {
-  std::string name;               ///< what `--vary` and `--fix` call it
-  std::string summary;            ///< what it trades
-  bool changes_numerics = false;  ///< the training result changes: only varied when asked for
-  std::string current;            ///< the run's value
-  std::vector<std::string>
-      values;  ///< candidates that suit this run, the current one among them, in rising order
-};
-
 /// One knob set to one of its values.
 struct Choice {
   std::string knob, value;
   bool operator==(const Choice&) const = default;
+};
+
+/// One thing that search may vary.
+struct Knob {
+  std::string name;                 ///< what `--vary` and `--fix` call it
+  std::string summary;              ///< what it trades
+  bool changes_numerics = false;    ///< the training result changes: only varied when asked for
+  std::string current;              ///< the run's value
+  std::vector<std::string> values;  ///< candidates that suit this run, the current one among them
+  Choice needs;                     ///< it matters only when that knob has that value; empty: always
 };
 
 /// What a written configuration says about itself in its first lines.

@@ -5,8 +5,11 @@
 #include <array>
 
 #include "planner/configuration/override.h"
+#include "planner/frameworks/job/framework.h"
 #include "planner/frameworks/torch/read.h"
+#include "planner/frameworks/verl/knobs.h"
 #include "planner/frameworks/verl/read.h"
+#include "planner/frameworks/write_back.h"
 
 namespace headroom {
 
@@ -16,14 +19,22 @@ std::string Notice::text() const {
 
 std::span<const Framework> frameworks() {
   static constexpr std::array table = {
+      Framework{.name = "job",
+                .summary = "Headroom's own job file",
+                .detect = jobfile::detect,
+                .read = jobfile::read,
+                .knobs = jobfile::knobs,
+                .with = jobfile::with,
+                .settings_of = jobfile::settings_for,
+                .write = write_back},
       Framework{.name = "verl",
                 .summary = "verl 0.3 to 0.9: Hydra YAML, whole or partial, or a list of overrides",
                 .detect = verl::detect,
                 .read = verl::read,
-                .knobs = nullptr,
-                .with = nullptr,
-                .settings_of = nullptr,
-                .write = nullptr},
+                .knobs = verl::knobs,
+                .with = verl::with,
+                .settings_of = verl::settings_for,
+                .write = write_back},
       Framework{.name = "torch",
                 .summary = "a plain PyTorch loop: PPO or GRPO with Transformers models",
                 .detect = torch::detect,

@@ -229,6 +229,26 @@ Versions stated_versions(Values& values, const JobOptions& options) {
   return out;
 }
 
+/// The command line as overrides, so that a written configuration stands alone.
+std::vector<std::string> effective_overrides(const JobOptions& options) {
+  std::vector<std::string> out = options.overrides;
+  const auto add = [&](const char* key, const std::string& value) {
+    if (!value.empty())
+      out.push_back(fmt::format("++{}={}", key, format_value(Document::scalar(value, 0, true))));
+  };
+  add("actor_rollout_ref.model.path", options.model);
+  add("headroom.gpu", options.gpu);
+  add("headroom.versions.verl", options.versions.framework);
+  add("headroom.versions.torch", options.versions.torch);
+  add("headroom.versions.vllm", options.versions.vllm);
+  add("headroom.versions.sglang", options.versions.sglang);
+  if (options.nodes) out.push_back(fmt::format("++trainer.nnodes={}", *options.nodes));
+  if (options.gpus_per_node)
+    out.push_back(fmt::format("++trainer.n_gpus_per_node={}", *options.gpus_per_node));
+  if (options.resumed) out.push_back("++headroom.resumed=true");
+  return out;
+}
+
 }  // namespace
 
 bool detect(const JobInput& input) {
@@ -289,7 +309,7 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   if (!input.files.empty()) out.job.name = std::filesystem::path(input.files.back().path).stem().string();
   for (Notice& notice : values.take_warnings()) out.warnings.push_back(std::move(notice));
   out.input = input;
-  out.overrides = options.overrides;
+  out.overrides = effective_overrides(options);
   out.settings = std::move(settings);
   return out;
 }

@@ -200,18 +200,18 @@ class Reader {
     const auto global = v_.optional_integer(deprecated, 1, kMost);
     out.tokens = v_.integer(tokens, 1, kMost, 16384);
     if (!global) return out;
-    if (dynamic) return out;
+    const bool given = v_.given(deprecated);
     if (s_.after(0, 8, 0)) {
-      if (v_.given(deprecated) && !out.micro)
+      if (given && !out.micro && !dynamic)
         v_.fail_at(deprecated, fmt::format("is a global size that verl {} no longer divides; give {} instead",
                                            to_string(s_.version), micro));
       return out;
     }
-    if (!v_.given(deprecated)) return out;
-    if (*global % ranks != 0 && *global > ranks)
+    if (!dynamic && *global % ranks != 0 && *global > ranks)
       v_.fail_at(deprecated,
                  fmt::format("expected a multiple of the {} data-parallel ranks, found {}", ranks, *global));
     out.micro = std::max<std::int64_t>(1, *global / ranks);
+    if (given) s_.deprecated_micro.push_back(deprecated);
     return out;
   }
 
@@ -326,6 +326,9 @@ class Reader {
   /// engine_kwargs are passed through by verl and may override anything.
   void vllm_arguments(EngineSettings& e) {
     const std::string at = kRollout + "engine_kwargs.vllm.";
+    for (const char* argument : {"gpu_memory_utilization", "max_num_seqs", "max_num_batched_tokens",
+                                 "max_model_len", "enforce_eager"})
+      if (v_.given(at + argument)) e.passed_through.insert(argument);
     if (v_.given(at + "gpu_memory_utilization"))
       e.gpu_memory_utilization = fraction(at + "gpu_memory_utilization", 0.5);
     e.kv_cache_dtype = v_.text(at + "kv_cache_dtype");
@@ -341,6 +344,8 @@ class Reader {
 
   void sglang_arguments(EngineSettings& e) {
     const std::string at = kRollout + "engine_kwargs.sglang.";
+    for (const char* argument : {"mem_fraction_static", "chunked_prefill_size"})
+      if (v_.given(at + argument)) e.passed_through.insert(argument);
     if (v_.given(at + "mem_fraction_static"))
       e.gpu_memory_utilization = fraction(at + "mem_fraction_static", 0.5);
     e.max_num_batched_tokens = v_.integer(at + "chunked_prefill_size", 1, kMost, e.max_num_batched_tokens);
@@ -464,8 +469,10 @@ class Reader {
                 fixed));
       s_.critic.train = s_.critic.forward = {.dynamic = true, .micro = {}, .tokens = fixed};
     }
-    s_.allocator_settings = variable("PYTORCH_CUDA_ALLOC_CONF");
-    if (s_.allocator_settings.empty()) s_.allocator_settings = variable("PYTORCH_ALLOC_CONF");
+    for (const char* name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
+      if (const std::string value = variable(name); !value.empty()) s_.allocator_settings = value;
+      s_.allocator_from_environment = s_.allocator_from_environment || options_.environment.count(name) > 0;
+    }
     s_.agent_workers = v_.integer(kRollout + "agent.num_workers", 0, 100000, 8);
     if (options_.steps) s_.steps = *options_.steps;
   }
@@ -489,7 +496,6 @@ class Reader {
       s_.actor.model.path = options_.model;
       s_.actor.model.hf_config_path.clear();
       if (!v_.given(kRef + "model.path")) s_.ref.model = s_.actor.model;
-      if (!v_.given("critic.model.path")) s_.critic.model.path = options_.model;
     } else if (!v_.given(kModel + "path")) {
       return v_.fail_at(kModel + "path", "no model is given; name it here or with --model");
     }
@@ -499,7 +505,7 @@ class Reader {
                                       ? s_.actor.model.architecture
                                       : find(s_.ref.model, kRef + "model.path", HeadKind::language_model);
     if (s_.critic.exists) {
-      if (!v_.given("critic.model.path") && options_.model.empty()) {
+      if (!v_.given("critic.model.path")) {
         s_.critic.model.path = s_.actor.model.path;
         s_.critic.model.hf_config_path = s_.actor.model.hf_config_path;
         assumptions_.push_back(

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -109,6 +110,7 @@ struct EngineSettings {
   std::optional<std::int64_t> kv_cache_memory_bytes, num_gpu_blocks_override, block_size;
   double swap_space_gib = 0;
   std::int64_t nodes = 0, gpus_per_node = 0;  ///< nodes > 0: GPUs of its own
+  std::set<std::string> passed_through;  ///< arguments given in engine_kwargs, which win over verl's keys
 };
 
 struct Settings : FrameworkSettings {
@@ -145,6 +147,8 @@ struct Settings : FrameworkSettings {
   bool val_before_train = true, resumed = false;
   std::optional<bool> graph_estimate;  ///< VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
   std::string allocator_settings;
+  bool allocator_from_environment = false;    ///< set by the launch, so that no key can change it
+  std::vector<std::string> deprecated_micro;  ///< old global micro-batch keys that are given
   std::int64_t agent_workers = 8, reward_workers = 8;
   int steps = 3;
   std::vector<std::string> assumptions, not_modelled;

@@ -2,21 +2,169 @@
 
 #include <gmock/gmock.h>
 
-#include "planner/frameworks/registry.h"
+#include "planner/frameworks/job/file.h"
+#include "planner/frameworks/verl/keys.h"
+#include "tests/planner/frameworks/verl/run.h"
 #include "tests/support/data.h"
 
 namespace headroom {
 namespace {
 
-TEST(VerlRead, FindsTheFrameworkOfItsExample) {
-  const std::vector<std::string> paths{
-      test::source("configs/examples/verl/qwen2.5-7b-grpo-8xh100.yaml").string()};
-  const auto read = read_job(paths, {});
-  ASSERT_TRUE(read) << read.error().text();
-  EXPECT_EQ(read->job.framework, "verl");
-  EXPECT_TRUE(read->warnings.empty());
-  EXPECT_EQ(read->job.roles.size(), 2U);
-  EXPECT_EQ(read->job.batch.sequences(), 2048);
+using testing::HasSubstr;
+using verl::Version;
+
+Layers layers_of(const char* yaml) {
+  Layers layers;
+  layers.add_file("run.yaml", *parse_document(yaml, "run.yaml"));
+  return layers;
+}
+
+std::string inferred(const char* yaml, const std::string& vllm = "") {
+  return to_string(verl::infer_version(layers_of(yaml), vllm).version);
+}
+
+TEST(VerlVersion, ComesFromKeysThatOnlySomeReleasesHave) {
+  EXPECT_EQ(inferred("trainer: {use_v1: true}"), "0.9.0");
+  EXPECT_EQ(inferred("critic: {fsdp: {param_offload: true}}"), "0.9.0");
+  EXPECT_EQ(inferred("critic: {model: {fsdp_config: {param_offload: true}}}"), "0.7.1");
+  EXPECT_EQ(inferred("actor_rollout_ref: {rollout: {load_format: dummy_dtensor}}"), "0.5.0");
+  EXPECT_EQ(inferred("actor_rollout_ref: {rollout: {update_weights_bucket_megabytes: 512}}"), "0.7.0");
+  EXPECT_EQ(inferred("actor_rollout_ref: {actor: {checkpoint: {contents: [model]}}}"), "0.4.0");
+  EXPECT_EQ(inferred("reward_model: {enable: null}"), "0.9.0");  // nulls of a whole tree tell nothing
+  EXPECT_EQ(inferred("data: {train_batch_size: 1}"), "0.9.0");
+  EXPECT_EQ(inferred("data: {train_batch_size: 1}", "0.8.2"), "0.3.0");
+  EXPECT_EQ(inferred("data: {train_batch_size: 1}", "0.11.2"), "0.6.0");
+}
+
+TEST(VerlVersion, ContradictionsAreToldWithTheirPlace) {
+  const auto found = verl::infer_version(layers_of("trainer: {use_v1: true}\nray_init: {num_cpus: 4}\n"), "");
+  EXPECT_EQ(found.version, (Version{0, 9, 0}));
+  ASSERT_EQ(found.conflicts.size(), 1U);
+  EXPECT_THAT(found.conflicts[0].text(),
+              HasSubstr("run.yaml:2: ray_init: is a key of verl before 0.6.0, but trainer.use_v1"));
+}
+
+TEST(VerlVersion, ReadsReleaseNumbers) {
+  EXPECT_EQ(verl::parse_version("v0.10.0.dev0"), (Version{0, 10, 0}));
+  EXPECT_EQ(verl::parse_version("0.4.10.post2"), (Version{0, 4, 10}));
+  EXPECT_EQ(verl::parse_version("0.9"), (Version{0, 9, 0}));
+  EXPECT_EQ(verl::parse_version("main"), std::nullopt);
+  EXPECT_THAT(test::complaint("main", {}), HasSubstr("expected a version such as 0.9.0, found main"));
+}
+
+TEST(VerlKeys, RowsOfOnePathDoNotOverlap) {
+  const verl::Key* before = nullptr;
+  for (const verl::Key& key : verl::keys()) {
+    EXPECT_LT(key.since, key.until) << key.path;
+    const bool overlaps = before != nullptr && before->path == key.path && key.since < before->until;
+    // ref.megatron is listed twice on purpose: what follows the actor comes first.
+    EXPECT_TRUE(!overlaps || key.path.rfind("actor_rollout_ref.ref.megatron.", 0) == 0) << key.path;
+    before = &key;
+  }
+}
+
+TEST(VerlKeys, DefaultsChangeWithTheRelease) {
+  const auto at = [](const char* path, Version version) { return verl::find_key(path, version)->fallback; };
+  EXPECT_EQ(at("actor_rollout_ref.rollout.max_num_seqs", {0, 8, 0}), "1024");
+  EXPECT_EQ(at("actor_rollout_ref.rollout.max_num_seqs", {0, 9, 0}), "256");
+  EXPECT_EQ(at("actor_rollout_ref.rollout.enforce_eager", {0, 5, 0}), "true");
+  EXPECT_EQ(at("actor_rollout_ref.rollout.engine_kwargs.vllm.some_argument", {0, 9, 0}), "{}");
+  EXPECT_EQ(verl::find_key("actor_rollout_ref.no_such", {0, 9, 0}), nullptr);
+}
+
+/// The warnings of kRun after `overrides`.
+std::vector<std::string> warnings(std::vector<std::string> overrides, const std::string& version = "0.9.0") {
+  const Result<ReadJob> read = test::read_run(version, std::move(overrides));
+  EXPECT_TRUE(read) << (read ? "" : read.error().text());
+  std::vector<std::string> out;
+  if (read)
+    for (const Notice& notice : read->warnings) out.push_back(notice.text());
+  return out;
+}
+
+TEST(VerlUsage, SuggestsWhatAMistypedKeyMeans) {
+  EXPECT_THAT(warnings({"+actor_rollout_ref.actor.fsdp_config.param_offlod=true"}),
+              testing::ElementsAre("--set: actor_rollout_ref.actor.fsdp_config.param_offlod: is not a key of "
+                                   "verl that Headroom knows; "
+                                   "did you mean actor_rollout_ref.actor.fsdp_config.param_offload?"));
+  EXPECT_THAT(
+      warnings({"+actor_rollout_ref.actor.param_offload=true"}),
+      testing::ElementsAre(HasSubstr("did you mean actor_rollout_ref.actor.fsdp_config.param_offload?")));
+  EXPECT_THAT(warnings({"+data.max_respnse_length=8"}),
+              testing::ElementsAre(HasSubstr("did you mean data.max_response_length?")));
+  EXPECT_TRUE(warnings({"+data.my_tokenizer=x", "+my.own.section=1", "+actor_rollout_ref.actor.my_flag=true"})
+                  .empty());
+}
+
+TEST(VerlUsage, NamesWhatIsNotModelled) {
+  EXPECT_THAT(warnings({"actor_rollout_ref.model.tiled_mlp.enabled=true"}),
+              testing::ElementsAre(
+                  HasSubstr("actor_rollout_ref.model.tiled_mlp.enabled: is understood but not modelled")));
+  EXPECT_TRUE(warnings({"actor_rollout_ref.model.tiled_mlp.enabled=false"}).empty());
+  EXPECT_THAT(test::job_of("0.9.0", {"actor_rollout_ref.model.tiled_mlp.enabled=true"}).not_modelled,
+              testing::ElementsAre("actor_rollout_ref.model.tiled_mlp.enabled=true"));
+  EXPECT_THAT(warnings({"actor_rollout_ref.rollout.name=hf"}),
+              testing::ElementsAre(HasSubstr("not modelled yet: the verdict is undetermined")));
+}
+
+TEST(VerlUsage, NamesKeysOfOtherReleases) {
+  EXPECT_THAT(warnings({"+critic.fsdp.param_offload=true", "algorithm.adv_estimator=gae",
+                        "critic.ppo_micro_batch_size_per_gpu=4"},
+                       "0.7.1"),
+              testing::IsEmpty());  // read by nobody
+  EXPECT_THAT(
+      warnings({"+actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes=64"}, "0.7.0"),
+      testing::IsEmpty());
+  EXPECT_THAT(warnings({"+actor_rollout_ref.actor.calculate_entropy=true"}, "0.5.0"),
+              testing::ElementsAre(HasSubstr("is not a key of verl 0.5.0")));
+}
+
+TEST(VerlUsage, SaysWhatBecameOfEachKey) {
+  const Result<ReadJob> read = test::read_run("0.9.0", {"+data.tokenizer_name=x", "+something.else=1"});
+  ASSERT_TRUE(read);
+  const auto state = [&](const char* key) {
+    for (const KeyUse& use : read->keys)
+      if (use.key == key) return use.state;
+    return KeyUse::State::not_modelled;
+  };
+  EXPECT_EQ(state("data.train_batch_size"), KeyUse::State::used);
+  EXPECT_EQ(state("actor_rollout_ref.rollout.max_num_seqs"), KeyUse::State::defaulted);
+  EXPECT_EQ(state("data.tokenizer_name"), KeyUse::State::ignored);
+  EXPECT_EQ(state("something.else"), KeyUse::State::unknown);
+}
+
+TEST(VerlRead, TakesWholeTrees) {
+  const auto truth = test::truth();
+  if (!truth) GTEST_SKIP() << "HEADROOM_TRUTH is not set";
+  for (const auto& [name, version] : {std::pair{"0.3-fsdp", "0.3.0"},
+                                      {"0.5-fsdp", "0.5.0"},
+                                      {"0.10-fsdp", "0.9.0"},
+                                      {"0.10-megatron", "0.9.0"}}) {
+    const std::string path =
+        (*truth / ".." / "examples" / "verl" / (std::string("defaults-") + name + ".yaml")).string();
+    JobOptions options;
+    options.model = "Qwen/Qwen2.5-7B";
+    options.overrides = {"actor_rollout_ref.rollout.name=vllm",
+                         "actor_rollout_ref.actor.use_dynamic_bsz=true"};
+    const Result<ReadJob> read = read_job(std::vector<std::string>{path}, options);
+    ASSERT_TRUE(read) << read.error().text();
+    EXPECT_EQ(read->job.versions.framework, version) << name;
+    EXPECT_EQ(read->warnings.size(), std::string(name).find("megatron") == std::string::npos ? 0U : 1U)
+        << name;
+    // A whole tree says what its release's defaults say.
+    JobInput empty;
+    JobOptions same = options;
+    same.versions.framework = version;
+    same.overrides.push_back("trainer.n_gpus_per_node=8");
+    if (std::string(name) == "0.10-megatron") same.overrides.push_back("model_engine=megatron");
+    const Result<ReadJob> defaults = verl::read(empty, same);
+    ASSERT_TRUE(defaults) << defaults.error().text();
+    Job expected = defaults->job;
+    expected.name = read->job.name;
+    expected.assumptions = read->job.assumptions;
+    EXPECT_EQ(write_yaml(jobfile::write_job_file(expected)), write_yaml(jobfile::write_job_file(read->job)))
+        << name;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,535 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "simulator/job/job.h"
+
+namespace headroom::jobfile {
+
+/// The one description of a job file: every field of a Job with its name, unit, bounds and meaning. The
+/// reader, the writer and the JSON Schema are visitors of it, so that they cannot drift apart.
+
+/// What a field's number counts.
+enum class Unit {
+  none,
+  bytes,     ///< written with a unit: 2GiB, 512MiB, 4096B
+  fraction,  ///< 0 to 1
+};
+
+struct Info {
+  std::string_view name;
+  std::string_view meaning;
+  std::int64_t least = 0;  ///< of integers
+  std::int64_t most = std::int64_t{1} << 31;
+  Unit unit = Unit::none;
+  bool required = false;
+};
+
+/// A visitor has `template <typename T> void field(const Info&, T Struct::*)`, called once a field in the
+/// order of the file, and `void model(const Info&)` where a model stands (by name: Role and Engine keep
+/// `model_name`).
+template <typename Struct>
+struct Fields;
+
+template <>
+struct Fields<Versions> {
+  template <typename V>
+  static void visit(V& v) {
+    v.field({.name = "framework", .meaning = "of the training framework"}, &Versions::framework);
+    v.field({.name = "torch", .meaning = "of PyTorch"}, &Versions::torch);
+    v.field({.name = "transformers", .meaning = "of Transformers"}, &Versions::transformers);
+    v.field({.name = "vllm", .meaning = "of vLLM"}, &Versions::vllm);
+    v.field({.name = "sglang", .meaning = "of SGLang"}, &Versions::sglang);
+    v.field({.name = "deepspeed", .meaning = "of DeepSpeed"}, &Versions::deepspeed);
+    v.field({.name = "megatron", .meaning = "of Megatron Core"}, &Versions::megatron);
+    v.field({.name = "cuda", .meaning = "of the CUDA runtime"}, &Versions::cuda);
+    v.field({.name = "nccl", .meaning = "of NCCL"}, &Versions::nccl);
+  }
+};
+
+template <>
+struct Fields<Pool> {
+  template <typename V>
+  static void visit(V& v) {
+    v.field({.name = "name", .meaning = "what processes call the pool; the first pool trains"}, &Pool::name);
+    v.field({.name = "nodes", .meaning = "machines", .least = 1, .most = 1'000'000}, &Pool::nodes);
+    v.field({.name = "gpus_per_node", .meaning = "GPUs of one machine", .least = 1, .most = 1024},
+            &Pool::gpus_per_node);
+  }
+};
+
+template <>
+struct Fields<Batch> {
+  template <typename V>
+  static void visit(V& v) {
+    v.field(
+        {.name = "prompts", .meaning = "prompts a step, all ranks together", .least = 1, .required = true},
+        &Batch::prompts);
+    v.field({.name = "samples", .meaning = "responses a prompt", .least = 1}, &Batch::samples);
+    v.field({.name = "mini_batch",
+             .meaning = "sequences an optimizer step, all ranks together; 0: all of the step's"},
+            &Batch::mini_batch);
+    v.field({.name = "epochs", .meaning = "passes over a step's sequences", .least = 1}, &Batch::epochs);
+    v.field({.name = "generated_prompts",
+             .meaning = "prompts that are generated for, when more than are trained on; 0: the same"},
+            &Batch::generated_prompts);
+    v.field({.name = "prompt_length", .meaning = "tokens, the cap", .required = true}, &Batch::prompt_length);
+    v.field({.name = "response_length", .meaning = "tokens, the cap"}, &Batch::response_length);
+  }
+};
+
+template <>
+struct Fields<Lengths> {
+  template <typename V>
+  static void visit(V& v) {
+    v.field({.name = "mean_prompt", .meaning = "expected tokens of a prompt; 0: unknown"},
+            &Lengths::mean_prompt);
+    v.field({.name = "mean_response", .meaning = "expected tokens of a response; 0: unknown"},
+            &Lengths::mean_response);
+    v.field({.name = "max_total", .meaning = "tokens of the longest sequence met; 0: the cap"},
+            &Lengths::max_total);
+    v.field({.name = "source", .meaning = "where the numbers come from"}, &Lengths::source);
+  }
+};
+
+template <>
+struct Fields<Precision> {
+  template <typename V>
+  static void visit(V& v) {
+    v.field({.name = "weights", .meaning = "storage of the (sharded) parameters"}, &Precision::weights);
+    v.field({.name = "compute",
+             .meaning = "of matrix products and activations; units of sharded weights are gathered in it"},
+            &Precision::compute);
+    v.field({.name = "autocast", .meaning = "torch.autocast runs around the forward"}, &Precision::autocast);
+    v.field(
+        {.name = "master", .meaning = "separate copy of the weights that the optimizer keeps; null: none"},
+        &Precision::master);
+    v.field({.name = "gradients", .meaning = "of .grad (of the shard, when sharded)"}, &Precision::gradients);
+    v.field({.name = "reduce", .meaning = "of gradient reduction"}, &Precision::reduce);
+    v.field({.name = "gradient_scaler", .meaning = "fp16 loss scaling"}, &Precision::gradient_scaler);
+    v.field({.name = "steps_overflow", .meaning = "every simulated step overflows and is skipped"},
+            &Precision::steps_overflow);
+  }
+};
+
+template <>
+struct Fields<Parallel> {
+  template <typename V>
+  static void visit(V& v) {
+    v.field({.name = "tensor", .meaning = "ranks that split each matrix", .least = 1}, &Parallel::tensor);
+    v.field({.name = "pipeline", .meaning = "stages of layers", .least = 1}, &Parallel::pipeline);
+    v.field({.name = "virtual_pipeline", .meaning = "interleaved parts of a stage", .least = 1},
+            &Parallel::virtual_pipeline);
+    v.field({.name = "context", .meaning = "ranks that split each sequence", .least = 1}, &Parallel::context);
+    v.field({.name = "expert", .meaning = "ranks that split the experts", .least = 1}, &Parallel::expert);
+    v.field({.name = "expert_tensor", .meaning = "ranks that split each expert's matrices; 0: as tensor"},
+            &Parallel::expert_tensor);
+    v.field({.name = "ulysses", .meaning = "ranks that split sequences, and heads in attention", .least = 1},
+            &Parallel::ulysses);
+    v.field({.name = "sequence", .meaning = "norms and dropout are split over tensor ranks too (Megatron)"},
+            &Parallel::sequence);
+    v.field({.name = "first_stage_layers", .meaning = "layers of the first stage; 0: even"},
+            &Parallel::first_stage_layers);
+    v.field({.name = "last_stage_layers", .meaning = "layers of the last stage; 0: even"},
+            &Parallel::last_stage_layers);
+  }
+};
+
+template <>
+struct Fields<Sharding> {
+  template <typename V>
+  static void visit(V& v) {
+    constexpr std::int64_t kElements = std::int64_t{1} << 40;
+    v.field({.name = "kind",
+             .meaning = "how weights, gradients and optimizer states are spread over data-parallel ranks"},
+            &Sharding::kind);
+    v.field({.name = "group", .meaning = "ranks a shard group; 0: all"}, &Sharding::group);
+    v.field({.name = "reshard_after_forward", .meaning = "gathered weights are freed after a unit's forward"},
+            &Sharding::reshard_after_forward);
+    v.field({.name = "cpu_offload", .meaning = "shards live on the host; units are streamed"},
+            &Sharding::cpu_offload);
+    v.field({.name = "forward_prefetch", .meaning = "the next unit is gathered while one computes"},
+            &Sharding::forward_prefetch);
+    v.field({.name = "defer_gradient_sync", .meaning = "gradients stay whole until the last micro-batch"},
+            &Sharding::defer_gradient_sync);
+    v.field({.name = "root_stays_gathered",
+             .meaning = "FSDP1: the root unit stays whole after a forward without backward"},
+            &Sharding::root_stays_gathered);
+    v.field({.name = "layers_wrapped", .meaning = "each decoder layer is a unit; false: the model is one"},
+            &Sharding::layers_wrapped);
+    v.field({.name = "trainable_leaves_wrapped", .meaning = "each adapter leaf is a unit"},
+            &Sharding::trainable_leaves_wrapped);
+    v.field({.name = "reduce_bucket",
+             .meaning = "ZeRO: elements of a reduction bucket",
+             .least = 1,
+             .most = kElements},
+            &Sharding::reduce_bucket);
+    v.field({.name = "allgather_bucket",
+             .meaning = "ZeRO: elements gathered at once",
+             .least = 1,
+             .most = kElements},
+            &Sharding::allgather_bucket);
+    v.field({.name = "prefetch_bucket", .meaning = "ZeRO-3: elements fetched ahead", .most = kElements},
+            &Sharding::prefetch_bucket);
+    v.field(
+        {.name = "max_live_parameters", .meaning = "ZeRO-3: elements gathered at most", .most = kElements},
+        &Sharding::max_live_parameters);
+    v.field({.name = "persistence_threshold",
+             .meaning = "ZeRO-3: smaller parameters are never sharded, elements",
+             .most = kElements},
+            &Sharding::persistence_threshold);
+    v.field({.name = "contiguous_gradients", .meaning = "ZeRO: gradients are copied into one buffer"},
+            &Sharding::contiguous_gradients);
+    v.field(
+        {.name = "overlap_communication", .meaning = "ZeRO: reduction overlaps the backward (two buckets)"},
+        &Sharding::overlap_communication);
+    v.field({.name = "offload_optimizer", .meaning = "ZeRO: optimizer states on the host"},
+            &Sharding::offload_optimizer);
+    v.field({.name = "offload_parameters", .meaning = "ZeRO-3: parameters on the host"},
+            &Sharding::offload_parameters);
+    v.field({.name = "pin_memory", .meaning = "what is offloaded lies in pinned memory"},
+            &Sharding::pin_memory);
+    v.field({.name = "distributed_optimizer",
+             .meaning = "Megatron: optimizer states are spread over data-parallel ranks"},
+            &Sharding::distributed_optimizer);
+  }
+};
+
+template <>
+struct Fields<Recompute> {
+  template <typename V>
+  static void visit(V& v) {
+    v.field({.name = "kind", .meaning = "gradient checkpointing"}, &Recompute::kind);
+    v.field({.name = "reentrant", .meaning = "the reentrant implementation"}, &Recompute::reentrant);
+    v.field({.name = "every", .meaning = "full: each n-th layer; Megatron's uniform group size", .least = 1},
+            &Recompute::every);
+    v.field({.name = "layers", .meaning = "Megatron's block: recomputed layers of a stage; 0: all"},
+            &Recompute::layers);
+    v.field({.name = "modules", .meaning = "selective: core_attn, mlp, moe, layernorm ..."},
+            &Recompute::modules);
+    v.field({.name = "offload_inputs", .meaning = "layer inputs go to pinned host memory until the backward"},
+            &Recompute::offload_inputs);
+  }
+};
+
+template <>
+struct Fields<Optimizer> {
+  template <typename V>
+  static void visit(V& v) {
+    v.field({.name = "kind", .meaning = "the algorithm"}, &Optimizer::kind);
+    v.field({.name = "implementation", .meaning = "decides the step's temporaries"},
+            &Optimizer::implementation);
+    v.field({.name = "states", .meaning = "of the moments; null: as the optimized weights"},
+            &Optimizer::states);
+    v.field({.name = "clip", .meaning = "gradients are clipped by norm"}, &Optimizer::clip);
+    v.field({.name = "cpu_fraction",
+             .meaning = "part that lives on the host for good (Megatron's hybrid optimizer)",
+             .unit = Unit::fraction},
+            &Optimizer::cpu_fraction);
+  }
+};
+
+template <>
+struct Fields<LoraSpec> {
+  template <typename V>
+  static void visit(V& v) {
+    v.field({.name = "rank", .meaning = "of the adapters", .least = 1, .most = 65536, .required = true},
+            &LoraSpec::rank);
+    v.field({.name = "alpha", .meaning = "scale"}, &LoraSpec::alpha);
+    v.field({.name = "targets", .meaning = "module names; all-linear"}, &LoraSpec::targets);
+    v.field({.name = "saved_modules", .meaning = "modules trained whole besides"}, &LoraSpec::saved_modules);
+    v.field({.name = "dtype", .meaning = "of the adapters"}, &LoraSpec::dtype);
+  }
+};
+
+template <>
+struct Fields<LossSpec> {
+  template <typename V>
+  static void visit(V& v) {
+    v.field({.name = "token_logprob", .meaning = "how token log-probabilities are formed from the logits"},
+            &LossSpec::token_logprob);
+    v.field({.name = "logits_fp32", .meaning = "logits are cast to fp32"}, &LossSpec::logits_fp32);
+    v.field({.name = "temperature_copy", .meaning = "logits are divided out of place"},
+            &LossSpec::temperature_copy);
+    v.field({.name = "keeps_logits", .meaning = "the caller holds the logits until their backward is done"},
+            &LossSpec::keeps_logits);
+    v.field({.name = "logprob_entropy", .meaning = "entropy in the log-prob pass"},
+            &LossSpec::logprob_entropy);
+    v.field({.name = "train_entropy", .meaning = "entropy in the update; backward: it is part of the loss"},
+            &LossSpec::train_entropy);
+    v.field({.name = "entropy_compiled", .meaning = "by torch.compile"}, &LossSpec::entropy_compiled);
+    v.field({.name = "entropy_chunk", .meaning = "rows at once; 0: all"}, &LossSpec::entropy_chunk);
+    v.field({.name = "entropy_recomputed", .meaning = "in the backward"}, &LossSpec::entropy_recomputed);
+    v.field({.name = "chunk",
+             .meaning = "rows a chunk of fused or chunked log-probs; fused with 0: logits are never formed"},
+            &LossSpec::chunk);
+    v.field({.name = "kl", .meaning = "a KL term with the reference's log-probs"}, &LossSpec::kl);
+    v.field(
+        {.name = "sum_pi_squared", .meaning = "the sum of squared probabilities is computed in the update"},
+        &LossSpec::sum_pi_squared);
+    v.field({.name = "keeps_outputs", .meaning = "a micro-batch's outputs live until the optimizer step"},
+            &LossSpec::keeps_outputs);
+    v.field({.name = "keeps_unused_graph", .meaning = "with the graph of outputs that the loss does not use"},
+            &LossSpec::keeps_unused_graph);
+  }
+};
+
+template <>
+struct Fields<MicroBatch> {
+  template <typename V>
+  static void visit(V& v) {
+    v.field({.name = "sequences", .meaning = "fixed size: sequences a rank; 0 with a token budget"},
+            &MicroBatch::sequences);
+    v.field({.name = "tokens", .meaning = "budget of packed tokens a GPU; 0: fixed size"},
+            &MicroBatch::tokens);
+    v.field({.name = "round_to", .meaning = "packed tokens are padded up to a multiple", .least = 1},
+            &MicroBatch::round_to);
+    v.field({.name = "overshoot",
+             .meaning = "part by which a packed micro-batch may exceed its budget",
+             .unit = Unit::fraction},
+            &MicroBatch::overshoot);
+  }
+};
+
+template <>
+struct Fields<Role> {
+  template <typename V>
+  static void visit(V& v) {
+    v.field({.name = "name", .meaning = "actor, ref, critic, reward", .required = true}, &Role::name);
+    v.model({.name = "model",
+             .meaning = "a preset's name, a model's directory or a config.json",
+             .required = true},
+            &Role::model_name, &Role::model);
+    v.field({.name = "head", .meaning = "what stands on top of the decoder"}, &Role::head);
+    v.field({.name = "trained", .meaning = "it has gradients and an optimizer"}, &Role::trained);
+    v.field({.name = "shares_weights_of",
+             .meaning = "a LoRA reference: the role whose weights run with adapters off"},
+            &Role::shares_weights_of);
+    v.field({.name = "training_mode_forward", .meaning = "forwards without gradients run in train mode"},
+            &Role::training_mode_forward);
+    v.field({.name = "dropout", .meaning = "the family's dropout is on"}, &Role::dropout);
+    v.field({.name = "precision", .meaning = "dtypes"}, &Role::precision);
+    v.field({.name = "parallel", .meaning = "sizes of the parallel groups; data parallelism is what is left"},
+            &Role::parallel);
+    v.field({.name = "sharding", .meaning = "over data-parallel ranks"}, &Role::sharding);
+    v.field({.name = "recompute", .meaning = "gradient checkpointing"}, &Role::recompute);
+    v.field({.name = "activation_offload", .meaning = "saved activations go to the host"},
+            &Role::activation_offload);
+    v.field({.name = "optimizer", .meaning = "of a trained role"}, &Role::optimizer);
+    v.field({.name = "lora", .meaning = "adapters; null: all weights are trained"}, &Role::lora);
+    v.field({.name = "loss", .meaning = "what happens to the logits"}, &Role::loss);
+    v.field({.name = "attention", .meaning = "implementation"}, &Role::attention);
+    v.field({.name = "attention_mask", .meaning = "an explicit mask is passed"}, &Role::attention_mask);
+    v.field({.name = "fused_kernels", .meaning = "Liger's norm, rotary and SwiGLU"}, &Role::fused_kernels);
+    v.field({.name = "packed", .meaning = "micro-batches are packed tokens; false: padded rectangles"},
+            &Role::packed);
+    v.field({.name = "mini_batch", .meaning = "sequences an optimizer step; 0: the batch's"},
+            &Role::mini_batch);
+    v.field({.name = "epochs", .meaning = "passes over a step's sequences; 0: the batch's"}, &Role::epochs);
+    v.field({.name = "train", .meaning = "micro-batches of updates"}, &Role::train);
+    v.field({.name = "forward", .meaning = "micro-batches of passes without gradients"}, &Role::forward);
+    v.field(
+        {.name = "loads_on_every_rank", .meaning = "at init every rank holds the whole model on the host"},
+        &Role::loads_on_every_rank);
+    v.field({.name = "offload_pinned", .meaning = "offloaded weights lie in pinned memory"},
+            &Role::offload_pinned);
+    v.field({.name = "model_in_shared_memory", .meaning = "the model's files are copied to /dev/shm first"},
+            &Role::model_in_shared_memory);
+  }
+};
+
+template <>
+struct Fields<WeightSync> {
+  template <typename V>
+  static void visit(V& v) {
+    v.field({.name = "kind", .meaning = "how weights are gathered for the engine"}, &WeightSync::kind);
+    v.field({.name = "bucket",
+             .meaning = "transfer buffer in the trainer; 0B: none",
+             .most = std::int64_t{1} << 50,
+             .unit = Unit::bytes},
+            &WeightSync::bucket);
+    v.field({.name = "dtype", .meaning = "in which tensors are gathered and sent"}, &WeightSync::dtype);
+    v.field({.name = "adapters_only", .meaning = "only adapters after the first time"},
+            &WeightSync::adapters_only);
+  }
+};
+
+template <>
+struct Fields<Engine> {
+  template <typename V>
+  static void visit(V& v) {
+    constexpr std::int64_t kBytes = std::int64_t{1} << 50;
+    v.field({.name = "name", .meaning = "what processes and phases call it", .required = true},
+            &Engine::name);
+    v.field({.name = "kind", .meaning = "the serving library", .required = true}, &Engine::kind);
+    v.field({.name = "role", .meaning = "whose weights it serves; empty: its own"}, &Engine::role);
+    v.model({.name = "model", .meaning = "as of a role", .required = true}, &Engine::model_name,
+            &Engine::model);
+    v.field({.name = "tensor", .meaning = "ranks that split each matrix", .least = 1}, &Engine::tensor);
+    v.field({.name = "pipeline", .meaning = "stages", .least = 1}, &Engine::pipeline);
+    v.field({.name = "data", .meaning = "data-parallel ranks of one replica", .least = 1}, &Engine::data);
+    v.field({.name = "expert", .meaning = "ranks that split the experts", .least = 1}, &Engine::expert);
+    v.field({.name = "weights", .meaning = "dtype of the served weights"}, &Engine::weights);
+    v.field({.name = "kv", .meaning = "dtype of the KV cache"}, &Engine::kv);
+    v.field({.name = "utilization",
+             .meaning = "vLLM: of total memory; SGLang: of free memory",
+             .unit = Unit::fraction},
+            &Engine::utilization);
+    v.field({.name = "kv_bytes",
+             .meaning = "KV cache set outright; null: what utilization leaves",
+             .least = 1,
+             .most = kBytes,
+             .unit = Unit::bytes},
+            &Engine::kv_bytes);
+    v.field({.name = "blocks_override", .meaning = "KV blocks set outright; null: what fits", .least = 1},
+            &Engine::blocks_override);
+    v.field({.name = "block_size", .meaning = "tokens a KV block", .least = 1}, &Engine::block_size);
+    v.field({.name = "max_sequences", .meaning = "that run at once", .least = 1}, &Engine::max_sequences);
+    v.field({.name = "max_batched_tokens", .meaning = "of one prefill step", .least = 1},
+            &Engine::max_batched_tokens);
+    v.field({.name = "max_length", .meaning = "tokens of one request; 0: the model's maximum"},
+            &Engine::max_length);
+    v.field({.name = "graphs", .meaning = "CUDA graphs are captured"}, &Engine::graphs);
+    v.field({.name = "capture_sizes",
+             .meaning = "batch sizes of the graphs; empty: the engine's own list",
+             .least = 1},
+            &Engine::capture_sizes);
+    v.field({.name = "graphs_in_budget", .meaning = "the graph estimate is taken out of the KV cache"},
+            &Engine::graphs_in_budget);
+    v.field({.name = "counts_others", .meaning = "other processes' memory counts against the engine"},
+            &Engine::counts_others);
+    v.field(
+        {.name = "full_and_piecewise_graphs", .meaning = "both kinds are captured; false: piecewise alone"},
+        &Engine::full_and_piecewise_graphs);
+    v.field({.name = "sampler_rows_factor",
+             .meaning = "fp32 [rows, vocabulary] copies alive in the profiling run of the sampler"},
+            &Engine::sampler_rows_factor);
+    v.field({.name = "processed_logprobs", .meaning = "log-probs of sampled tokens are returned"},
+            &Engine::processed_logprobs);
+    v.field({.name = "lora_slots", .meaning = "adapters served at once"}, &Engine::lora_slots);
+    v.field({.name = "lora_rank", .meaning = "rank that slots are made for"}, &Engine::lora_rank);
+    v.field({.name = "sleep_level",
+             .meaning = "0: never sleeps; 1: weights to the host; 2: weights dropped",
+             .most = 2},
+            &Engine::sleep_level);
+    v.field({.name = "sleep_keeps_weights", .meaning = "sleeping drops the KV cache only"},
+            &Engine::sleep_keeps_weights);
+    v.field({.name = "loads_weights", .meaning = "from disk at start rather than by the first sync"},
+            &Engine::loads_weights);
+    v.field({.name = "host_swap",
+             .meaning = "host memory for swapped KV blocks, a GPU",
+             .most = kBytes,
+             .unit = Unit::bytes},
+            &Engine::host_swap);
+    v.field({.name = "sync", .meaning = "how the trainer's weights reach it"}, &Engine::sync);
+  }
+};
+
+template <>
+struct Fields<Process> {
+  template <typename V>
+  static void visit(V& v) {
+    v.field({.name = "name", .meaning = "trainer, rollout, reward_engine", .required = true}, &Process::name);
+    v.field({.name = "pool", .meaning = "on whose GPUs it runs, one process a GPU"}, &Process::pool);
+    v.field({.name = "roles", .meaning = "that live in it"}, &Process::roles);
+    v.field({.name = "engine", .meaning = "that it runs"}, &Process::engine);
+    v.field({.name = "allocator_settings", .meaning = "its PYTORCH_CUDA_ALLOC_CONF"},
+            &Process::allocator_settings);
+    v.field({.name = "communicators", .meaning = "NCCL groups of more than one rank that it uses"},
+            &Process::communicators);
+  }
+};
+
+template <>
+struct Fields<Action> {
+  template <typename V>
+  static void visit(V& v) {
+    v.field({.name = "do", .meaning = "what happens", .required = true}, &Action::verb);
+    v.field({.name = "role", .meaning = "to which role"}, &Action::role);
+    v.field({.name = "engine", .meaning = "to which engine"}, &Action::engine);
+    v.parts({.name = "parts", .meaning = "what is moved or dropped"}, &Action::parts);
+    v.field({.name = "output", .meaning = "of a forward"}, &Action::output);
+    v.field({.name = "from_step_one", .meaning = "does nothing in the first step"}, &Action::from_step_one);
+    v.field({.name = "gathered", .meaning = "save: the whole model is gathered on one host too"},
+            &Action::gathered);
+  }
+};
+
+template <>
+struct Fields<When> {
+  template <typename V>
+  static void visit(V& v) {
+    v.field({.name = "every", .meaning = "each n-th step", .least = 1}, &When::every);
+    v.field({.name = "from", .meaning = "first step (from 0) that has it"}, &When::from);
+  }
+};
+
+template <>
+struct Fields<PhaseSpec> {
+  template <typename V>
+  static void visit(V& v) {
+    v.field(
+        {.name = "phase", .meaning = "kind; phases of one kind share a name and a margin", .required = true},
+        &PhaseSpec::kind);
+    v.field({.name = "name", .meaning = "shown; empty: the kind's"}, &PhaseSpec::name);
+    v.field({.name = "when", .meaning = "in which steps"}, &PhaseSpec::when);
+    v.field(
+        {.name = "overlaps_next", .meaning = "runs at the same time as the next phase, in other processes"},
+        &PhaseSpec::overlaps_next);
+    v.field({.name = "reported", .meaning = "false: what happens between two phases"}, &PhaseSpec::reported);
+    v.field({.name = "empties_cache", .meaning = "the cache is emptied when the phase is over"},
+            &PhaseSpec::empties_cache);
+    v.field({.name = "actions", .meaning = "in order"}, &PhaseSpec::actions);
+  }
+};
+
+template <>
+struct Fields<Job> {
+  template <typename V>
+  static void visit(V& v) {
+    v.field({.name = "name", .meaning = "of the run, for reports"}, &Job::name);
+    v.field({.name = "framework", .meaning = "whose configuration it was made from; informative"},
+            &Job::framework);
+    v.field({.name = "algorithm", .meaning = "for reports; the step says what happens"}, &Job::algorithm);
+    v.field({.name = "versions", .meaning = "of libraries; empty: the newest known"}, &Job::versions);
+    v.field({.name = "gpu", .meaning = "hardware profile: a name that `headroom gpus` lists, or a file"},
+            &Job::gpu);
+    v.field({.name = "device_memory",
+             .meaning = "of a GPU as the driver reports it; 0B: the profile's",
+             .most = std::int64_t{1} << 50,
+             .unit = Unit::bytes},
+            &Job::device_memory);
+    v.field({.name = "pools", .meaning = "GPUs of one kind; default: one GPU"}, &Job::pools);
+    v.field({.name = "batch", .meaning = "sizes of one step", .required = true}, &Job::batch);
+    v.field({.name = "lengths", .meaning = "what sequences are expected to be, beside the caps"},
+            &Job::lengths);
+    v.field({.name = "roles", .meaning = "models with a part to play", .required = true}, &Job::roles);
+    v.field({.name = "engines", .meaning = "rollout and reward engines"}, &Job::engines);
+    v.field({.name = "processes",
+             .meaning = "of each GPU; default: one trainer with all roles and one process an engine"},
+            &Job::processes);
+    v.field({.name = "start", .meaning = "phases before the first step; default: build everything"},
+            &Job::start);
+    v.field({.name = "step",
+             .meaning = "phases of every step; default: generate, score, log-probs, update, sync"},
+            &Job::step);
+    v.field({.name = "steps", .meaning = "that are simulated", .least = 1, .most = 1000}, &Job::steps);
+    v.field({.name = "resumed", .meaning = "optimizer states exist at start"}, &Job::resumed);
+    v.field({.name = "phase_marker",
+             .meaning = "a tensor of so many bytes is made and dropped as each phase begins",
+             .most = std::int64_t{1} << 40,
+             .unit = Unit::bytes},
+            &Job::phase_marker);
+    v.field({.name = "helpers", .meaning = "processes a node without a GPU"}, &Job::helpers);
+    v.field({.name = "assumptions", .meaning = "what a reader took for granted; shown in reports"},
+            &Job::assumptions);
+    v.field({.name = "not_modelled",
+             .meaning = "what no program models: a verdict is undetermined while not empty"},
+            &Job::not_modelled);
+  }
+};
+
+}  // namespace headroom::jobfile

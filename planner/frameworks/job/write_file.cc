@@ -1,0 +1,96 @@
+#include <fmt/format.h>
+
+#include "planner/frameworks/job/file.h"
+#include "planner/frameworks/job/traits.h"
+
+namespace headroom::jobfile {
+namespace {
+
+Document text(const std::string& value) {
+  const Document plain = Document::scalar(value);
+  const bool reads_otherwise = plain.as_double().has_value() || plain.as_bool().has_value();
+  return Document::scalar(value, 0, reads_otherwise);
+}
+
+/// A size in the largest unit that holds it exactly.
+std::string exact_size(Bytes bytes) {
+  if (bytes != 0 && bytes % kGiB == 0) return fmt::format("{}GiB", bytes / kGiB);
+  if (bytes != 0 && bytes % kMiB == 0) return fmt::format("{}MiB", bytes / kMiB);
+  return fmt::format("{}B", bytes);
+}
+
+template <typename Struct>
+Document write_object(const Struct& object, const Struct& fallback);
+
+template <typename T>
+Document write_value(const T& value, const T& fallback, const Info& info) {
+  if constexpr (is_optional<T>) {
+    using Inner = typename T::value_type;
+    return value ? write_value(*value, fallback.value_or(Inner{}), info) : Document::null();
+  } else if constexpr (Described<T>) {
+    return write_object(value, fallback);
+  } else if constexpr (is_list<T>) {
+    using Item = typename T::value_type;
+    Document out = Document::list();
+    for (const Item& item : value) out.append(write_value(item, Item{}, info));
+    return out;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return Document::scalar(value ? "true" : "false");
+  } else if constexpr (std::is_enum_v<T>) {
+    return Document::scalar(std::string(enum_name(value)));
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    if constexpr (std::is_integral_v<T>)
+      if (info.unit == Unit::bytes) return Document::scalar(exact_size(value));
+    return Document::scalar(fmt::format("{}", value));
+  } else {
+    return text(value);
+  }
+}
+
+template <typename Struct>
+class ObjectWriter {
+ public:
+  ObjectWriter(const Struct& object, const Struct& fallback) : object_(object), fallback_(fallback) {}
+
+  template <typename T>
+  void field(const Info& info, T Struct::*member) {
+    if (!info.required && object_.*member == fallback_.*member) return;
+    out_.set(info.name, write_value(object_.*member, fallback_.*member, info));
+  }
+  void model(const Info& info, std::string Struct::*name, std::shared_ptr<const Architecture> Struct::*) {
+    out_.set(info.name, text(object_.*name));
+  }
+  void parts(const Info& info, unsigned Struct::*member) {
+    if (object_.*member == 0) return;
+    Document list = Document::list();
+    for (const auto& [part, name] : kParts)
+      if ((object_.*member & part) != 0) list.append(Document::scalar(std::string(name)));
+    out_.set(info.name, std::move(list));
+  }
+
+  Document take() { return std::move(out_); }
+
+ private:
+  const Struct& object_;
+  const Struct& fallback_;
+  Document out_ = Document::map();
+};
+
+template <typename Struct>
+Document write_object(const Struct& object, const Struct& fallback) {
+  ObjectWriter<Struct> writer(object, fallback);
+  Fields<Struct>::visit(writer);
+  return writer.take();
+}
+
+}  // namespace
+
+Document write_job_file(const Job& job) {
+  Document out = Document::map();
+  out.set(kFormatKey, Document::scalar(std::string(kFormat)));
+  const Document fields = write_object(job, Job{});
+  for (const auto& [key, value] : fields.entries()) out.set(key, value);
+  return out;
+}
+
+}  // namespace headroom::jobfile

@@ -1,0 +1,104 @@
+#include "planner/frameworks/write_back.h"
+
+#include <vector>
+
+#include "planner/configuration/override.h"
+#include "planner/configuration/value_grammar.h"
+#include "planner/configuration/yaml_patch.h"
+
+namespace headroom {
+namespace {
+
+constexpr std::string_view kMark = "# Written by Headroom.";
+
+/// Takes an earlier header away: its first line is the mark, and it ends with the first line that is no
+/// comment.
+std::string_view without_header(std::string_view text) {
+  if (text.rfind(kMark, 0) != 0) return text;
+  while (!text.empty() && text.front() == '#') text.remove_prefix(std::min(text.find('\n') + 1, text.size()));
+  if (!text.empty() && text.front() == '\n') text.remove_prefix(1);
+  return text;
+}
+
+std::string head(const WriteHeader& header) {
+  std::string out = std::string(kMark) + "\n";
+  for (const std::string& line : header.lines) out += line.empty() ? "#\n" : "# " + line + "\n";
+  return out + "\n";
+}
+
+void lay_over(Document& base, const Document& over) {
+  if (!base.is_map() || !over.is_map()) {
+    base = over;
+    return;
+  }
+  for (const auto& [key, value] : over.entries()) {
+    if (Document* old = base.find(key)) {
+      lay_over(*old, value);
+    } else {
+      base.set(key, value);
+    }
+  }
+}
+
+bool erase_node(Document& root, std::string_view key) {
+  const std::size_t dot = key.find('.');
+  if (dot == std::string_view::npos) return root.erase(key);
+  Document* below = root.find(key.substr(0, dot));
+  return below != nullptr && erase_node(*below, key.substr(dot + 1));
+}
+
+Status change(Document& root, const Override& wanted) {
+  if (wanted.kind == Override::Kind::remove) {
+    erase_node(root, wanted.key);
+    return {};
+  }
+  const Document* old = find_node(root, wanted.key);
+  Document value = as_written(wanted.value);
+  if (old != nullptr && old->is_map() && value.is_map()) {
+    value = *old;
+    lay_over(value, as_written(wanted.value));
+  }
+  Status set = set_node(root, wanted.key, std::move(value));
+  if (!set) set.error().key = wanted.key;
+  return set;
+}
+
+}  // namespace
+
+Result<std::string> write_back(const ReadJob& read, std::span<const Setting> settings,
+                               const WriteHeader& header) {
+  std::vector<Override> overrides;
+  for (const std::string& text : read.overrides) {
+    HEADROOM_ASSIGN(Override parsed, parse_override(text, "--set"));
+    overrides.push_back(std::move(parsed));
+  }
+  // One YAML file whose changes are plain values: patched where they stand.
+  bool plain = read.input.files.size() == 1 && read.input.files.front().document.is_map();
+  for (const Override& wanted : overrides)
+    plain = plain && wanted.kind != Override::Kind::remove && !wanted.value.is_map();
+  std::vector<Setting> changes;
+  Document document = Document::map();
+  std::string text;
+  if (plain) {
+    text = std::string(without_header(read.input.files.front().text));
+    HEADROOM_ASSIGN(document, parse_document(text, read.input.files.front().path));
+    for (const Override& wanted : overrides) changes.push_back({wanted.key, format_value(wanted.value)});
+  } else {
+    for (const JobInput::File& file : read.input.files) {
+      if (file.document.is_map()) {
+        lay_over(document, file.document);
+        continue;
+      }
+      HEADROOM_ASSIGN(const std::vector<Override> list, parse_override_list(file.text, file.path));
+      for (const Override& wanted : list) HEADROOM_TRY(change(document, wanted));
+    }
+    for (const Override& wanted : overrides) HEADROOM_TRY(change(document, wanted));
+    text = write_yaml(document);
+    HEADROOM_ASSIGN(document, parse_document(text, "written"));
+  }
+  changes.insert(changes.end(), settings.begin(), settings.end());
+  HEADROOM_ASSIGN(const std::string patched, patch_yaml(text, document, changes));
+  return head(header) + patched;
+}
+
+}  // namespace headroom
