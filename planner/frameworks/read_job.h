@@ -95,7 +95,7 @@ struct Knob {
   bool changes_numerics = false;    ///< the training result changes: only varied when asked for
   std::string current;              ///< the run's value
   std::vector<std::string> values;  ///< candidates that suit this run, the current one among them
-  Choice needs;                     ///< it matters only when that knob has that value; empty: always
+  Choice needs = {};                ///< it matters only when that knob has that value; empty: always
 };
 
 /// What a written configuration says about itself in its first lines.

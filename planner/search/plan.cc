@@ -6,7 +6,7 @@
 namespace headroom::search {
 namespace {
 
-constexpr std::int64_t kTriesPerPlace = 4;
+constexpr std::int64_t kTriesPerPlace = 8;
 
 /// Configurations that differ in nothing that is shown: a knob without effect was turned.
 bool alike(const Outcome& a, const Outcome& b) {
@@ -40,13 +40,21 @@ void confirm_leaders(const Setup& setup, const Space& space, const Findings& fin
                      const PlanOptions& options, Plan& plan) {
   const std::int64_t most = kTriesPerPlace * static_cast<std::int64_t>(options.top);
   const Outcome* last = nullptr;  // equal ones are neighbours in the order, the least changed first
+  Bytes optimism = 0;             // by which the fast executor was seen to be too hopeful: fragmentation
   for (const Found& found : findings.feasible) {
     if (plan.choices.size() == options.top || plan.confirmed == most) break;
     if (last != nullptr && alike(*last, found.outcome)) continue;
     last = &found.outcome;
+    if (found.outcome.spare < optimism) continue;
     Result<PlanChoice> choice = confirm(setup, space, found, exact);
     ++plan.confirmed;
-    if (choice && choice->outcome.fits) plan.choices.push_back(std::move(*choice));
+    if (!choice) continue;
+    if (choice->outcome.fits) {
+      plan.choices.push_back(std::move(*choice));
+    } else {
+      // What is closer to the budget than half of that would fail alike.
+      optimism = std::max(optimism, (found.outcome.spare - choice->outcome.spare) / 2);
+    }
   }
   std::stable_sort(plan.choices.begin(), plan.choices.end(), [&](const PlanChoice& a, const PlanChoice& b) {
     return better(a.outcome, b.outcome, options.search.objective);

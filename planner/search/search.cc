@@ -54,7 +54,9 @@ class Searcher {
     std::set<Point> distinct;
     for (const Point& point : points)
       if (!known_.contains(point)) distinct.insert(point);
-    const std::vector<Point> fresh(distinct.begin(), distinct.end());
+    const std::size_t left = options_.most_evaluations - std::min(options_.most_evaluations, known_.size());
+    std::vector<Point> fresh(distinct.begin(), distinct.end());
+    if (fresh.size() > left) fresh.resize(left);
     const std::vector<Outcome> outcomes = evaluate_(fresh);
     for (std::size_t i = 0; i < fresh.size(); ++i) known_.emplace(fresh[i], outcomes[i]);
   }

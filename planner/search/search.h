@@ -17,7 +17,7 @@ struct Options {
   Objective objective = Objective::time;
   std::size_t beam = 6;  ///< configurations carried from round to round
   std::size_t most_rounds = 40;
-  std::size_t most_evaluations = 200'000;
+  std::size_t most_evaluations = 1'500;
 };
 
 struct Found {

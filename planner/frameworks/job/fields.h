@@ -135,6 +135,11 @@ struct Fields<Parallel> {
             &Parallel::first_stage_layers);
     v.field({.name = "last_stage_layers", .meaning = "layers of the last stage; 0: even"},
             &Parallel::last_stage_layers);
+    v.field({.name = "account_for_embedding",
+             .meaning = "the embedding takes the place of a layer in the first stage"},
+            &Parallel::account_for_embedding);
+    v.field({.name = "account_for_loss", .meaning = "the loss takes the place of a layer in the last stage"},
+            &Parallel::account_for_loss);
   }
 };
 

@@ -277,7 +277,9 @@ class Reader {
   void rollout() {
     EngineSettings& e = s_.rollout;
     e.exists = true;
-    e.name = v_.word(kRollout + "name", {"vllm", "sglang", "trtllm", "hf"}, "vllm");
+    const bool mandatory = s_.after(0, 6, 0);  // an override can delete the key
+    e.name = v_.word(kRollout + "name", {"vllm", "sglang", "trtllm", "hf"}, mandatory ? "" : "vllm");
+    if (e.name.empty()) v_.fail_at(kRollout + "name", "is mandatory and not set; give a value");
     if (e.name == "hf") not_modelled(kRollout + "name", "generation inside FSDP (rollout.name=hf)");
     if (e.name == "trtllm") not_modelled(kRollout + "name", "TensorRT-LLM");
     const std::string mode = v_.word(kRollout + "mode", {"sync", "async"}, "async");
