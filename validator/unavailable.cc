@@ -1,6 +1,7 @@
+#include "validator/probe.h"
 #include "validator/validate.h"
 
-// Answers for validate.h in a build without the CUDA Toolkit.
+// Answers for validate.h and probe.h in a build without the CUDA Toolkit.
 namespace headroom::gpu {
 namespace {
 
@@ -17,6 +18,10 @@ Status available() {
 }
 
 Result<Measurements> calibrate(const CalibrateOptions&, const launch::Place&) {
+  return without_cuda();
+}
+
+Result<Probe> probe(const Job&, const tape::DeviceTraits&, int) {
   return without_cuda();
 }
 

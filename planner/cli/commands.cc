@@ -11,14 +11,15 @@
 #include "planner/cli/schema.h"
 #include "planner/cli/simulate.h"
 #include "planner/cli/solve.h"
+#include "planner/cli/validate.h"
 
 namespace headroom::cli {
 
 std::span<const Command> commands() {
   static const std::vector<Command> table = {
-      estimate_command(),  simulate_command(), plan_command(),    solve_command(),
-      explain_command(),   check_command(),    compare_command(), replay_command(),
-      calibrate_command(), models_command(),   gpus_command(),    schema_command(),
+      estimate_command(), simulate_command(), plan_command(),   solve_command(),    explain_command(),
+      check_command(),    compare_command(),  replay_command(), validate_command(), calibrate_command(),
+      models_command(),   gpus_command(),     schema_command(),
   };
   return table;
 }

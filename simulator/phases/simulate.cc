@@ -17,11 +17,22 @@ class Run {
  public:
   Run(const Job& job, const SimulateOptions& options, const allocator::AllocatorSettings& settings)
       : job_(job),
+        machine_(options.machine),
         device_(options.total_memory > 0 ? options.total_memory : std::numeric_limits<Bytes>::max() / 4),
-        memory_(settings, device_),
-        recording_(&memory_),
-        trainer_(job, options.events != nullptr ? static_cast<Memory&>(recording_) : memory_,
-                 options.traits) {}
+        memory_(settings, machine_ != nullptr ? machine_->device() : device_),
+        working_(machine_ != nullptr ? machine_->attach(memory_) : memory_),
+        recording_(&working_) {
+    trainer_.emplace(job, options.events != nullptr ? recording_ : working_, options.traits);
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+  ~Run() {
+    if (machine_ == nullptr) return;
+    // What a machine gave goes back to it: first the tensors, then the segments they lay in.
+    trainer_.reset();
+    memory_.empty_cache();
+    machine_->detach();
+  }
 
   Status execute(std::vector<PhaseReport>& rows) {
     for (const PhaseSpec& phase : job_.start) HEADROOM_TRY(run(phase, -1, rows));
@@ -33,27 +44,29 @@ class Run {
 
   SimulatedMemory& memory() { return memory_; }
   const RecordingMemory& recording() const { return recording_; }
-  phases::Trainer& trainer() { return trainer_; }
+  phases::Trainer& trainer() { return *trainer_; }
 
  private:
   /// After a failed allocation the process is gone: later phases do not happen.
   Status run(const PhaseSpec& phase, int step, std::vector<PhaseReport>& rows) {
     if (memory_.out_of_memory()) return {};
+    if (machine_ != nullptr) HEADROOM_TRY(machine_->begin_phase());
     ProcessPhase row = begin();
-    if (phase.reported) trainer_.mark(job_.phase_marker);
+    if (phase.reported) trainer_->mark(job_.phase_marker);
     for (const Action& action : phase.actions) {
       if (!action.role.empty() &&
           std::find(row.roles.begin(), row.roles.end(), action.role) == row.roles.end())
         row.roles.push_back(action.role);
-      HEADROOM_TRY(trainer_.act(action, step));
+      HEADROOM_TRY(trainer_->act(action, step));
     }
     end(row);
     if (phase.empties_cache) {
-      trainer_.tape().memory().empty_cache();
+      trainer_->tape().memory().empty_cache();
       row.reserved_after_empty = memory_.allocator().reserved();
     }
-    if (phase.reported) rows.push_back(report(phase, step, std::move(row)));
-    return {};
+    if (!phase.reported) return {};
+    rows.push_back(report(phase, step, std::move(row)));
+    return machine_ != nullptr ? machine_->end_phase(rows.back()) : Status{};
   }
 
   ProcessPhase begin() {
@@ -99,10 +112,12 @@ class Run {
   }
 
   const Job& job_;
+  Machine* machine_;
   allocator::VirtualDevice device_;
   SimulatedMemory memory_;
+  Memory& working_;  ///< what the program calls: `memory_`, or the machine over it
   RecordingMemory recording_;
-  phases::Trainer trainer_;
+  std::optional<phases::Trainer> trainer_;
 };
 
 /// Blocks of equal label together, the largest first.
@@ -135,7 +150,7 @@ Result<Report> simulate(const Job& job, const SimulateOptions& options) {
   Report report;
   report.title = job.name;
   report.framework = job.framework;
-  report.executor = "simulator";
+  report.executor = options.machine != nullptr ? "gpu" : "simulator";
   report.assumptions = job.assumptions;
   DeviceReport device;
   std::int64_t peak = 0;

@@ -7,6 +7,7 @@
 #include "simulator/hardware/hardware.h"
 #include "simulator/job/job.h"
 #include "simulator/memory/recording_memory.h"
+#include "simulator/phases/machine.h"
 #include "simulator/report/executor.h"
 #include "simulator/report/report.h"
 #include "simulator/tape/core/tape.h"
@@ -27,6 +28,7 @@ struct SimulateOptions {
   bool holders = false;  ///< the largest holders at the overall peak (a second run)
   std::int64_t holder_count = 10;
   EventStream* events = nullptr;  ///< filled when given
+  Machine* machine = nullptr;     ///< real memory and work, in place of the model of a device
 };
 
 /// Memory and traits of a job on a kind of GPU.

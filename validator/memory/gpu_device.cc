@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "validator/cuda/device.h"
 #include "validator/cuda/driver.h"
 
@@ -52,6 +54,15 @@ bool GpuDevice::keep(Status status) {
   return false;
 }
 
+void GpuDevice::note_use() {
+  if (const auto use = device_use()) highest_use_ = std::max(highest_use_, use->used);
+}
+
+void GpuDevice::reset_highest_use() {
+  highest_use_ = 0;
+  note_use();
+}
+
 Bytes GpuDevice::free_memory() const {
   const auto use = device_use();
   return use ? use->total - use->used : 0;
@@ -66,6 +77,7 @@ std::optional<allocator::Address> GpuDevice::allocate(Bytes bytes) {
     return std::nullopt;
   }
   if (!keep(HEADROOM_CUDA(code))) return std::nullopt;
+  note_use();
   return reinterpret_cast<allocator::Address>(address);
 }
 
@@ -111,6 +123,7 @@ bool GpuDevice::map(allocator::Address address, Bytes bytes, Bytes chunk) {
   access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   access.location.id = ordinal_;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  note_use();
   const Driver* driver = *Driver::get();
   return keep(HEADROOM_CUDA(
       driver->set_access(device_pointer(address), static_cast<std::size_t>(bytes), &access, 1)));

@@ -43,6 +43,11 @@ class GpuDevice : public allocator::Device {
 
   /// The first failure that was not about memory; success if there was none.
   const Status& error() const { return error_; }
+  /// The highest use of the whole card, by cudaMemGetInfo after every call that takes memory. Exact for this
+  /// process; what others take in between is seen at its next call.
+  Bytes highest_use() const { return highest_use_; }
+  /// Starts anew from the present use.
+  void reset_highest_use();
   /// Bytes that calls of the driver took a multiple of.
   Bytes granularity() const { return granularity_; }
 
@@ -50,11 +55,12 @@ class GpuDevice : public allocator::Device {
   GpuDevice(Streams& streams, int ordinal, Bytes total, Bytes granularity)
       : streams_(&streams), ordinal_(ordinal), total_(total), granularity_(granularity) {}
   bool keep(Status status);
+  void note_use();
   bool map_chunk(allocator::Address address, Bytes chunk);
 
   Streams* streams_;
   int ordinal_;
-  Bytes total_, granularity_;
+  Bytes total_, granularity_, highest_use_ = 0;
   std::map<allocator::EventToken, EventHandle> events_;
   std::vector<EventHandle> unused_events_;
   allocator::EventToken next_event_ = 1;

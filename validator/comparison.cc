@@ -1,0 +1,211 @@
+#include "validator/comparison.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace headroom::gpu {
+namespace {
+
+using Key = std::pair<int, std::string>;
+
+double relative(Bytes measured, Bytes predicted) {
+  if (measured == 0) return predicted == 0 ? 0.0 : 1.0;
+  return static_cast<double>(predicted - measured) / static_cast<double>(measured);
+}
+
+std::map<Key, const PhaseReport*> by_phase(const Report& report) {
+  std::map<Key, const PhaseReport*> out;
+  for (const DeviceReport& device : report.devices)
+    for (const PhaseReport& phase : device.phases)
+      if (!phase.processes.empty()) out.emplace(Key{phase.step, phase.phase}, &phase);
+  return out;
+}
+
+Bytes integer(const Document& phase, const char* key) {
+  const Document* value = phase.find(key);
+  return value == nullptr ? 0 : value->as_int().value_or(0);
+}
+
+void add(ErrorSummary& summary, double error) {
+  ++summary.phases;
+  summary.mean += (std::abs(error) - summary.mean) / static_cast<double>(summary.phases);
+  summary.worst = std::max(summary.worst, std::abs(error));
+}
+
+std::string place(const Key& key) {
+  return key.first < 0 ? key.second : fmt::format("step {} {}", key.first, key.second);
+}
+
+}  // namespace
+
+double ValidationRow::probe_error() const {
+  return relative(probe_device, predicted_device);
+}
+
+std::optional<double> ValidationRow::pytorch_error() const {
+  if (!pytorch_reserved) return std::nullopt;
+  return relative(*pytorch_reserved, predicted_reserved);
+}
+
+ErrorSummary Validation::probe_errors() const {
+  ErrorSummary out;
+  for (const ValidationRow& row : rows) add(out, row.probe_error());
+  return out;
+}
+
+ErrorSummary Validation::pytorch_errors() const {
+  ErrorSummary out;
+  for (const ValidationRow& row : rows)
+    if (const auto error = row.pytorch_error()) add(out, *error);
+  return out;
+}
+
+std::vector<RecordedPhase> recorded_phases(const Document& document) {
+  std::vector<RecordedPhase> out;
+  const Document* phases = document.find("phases");
+  if (phases == nullptr || !phases->is_list()) return out;
+  for (const Document& phase : phases->items()) {
+    const Document* name = phase.find("phase");
+    if (name == nullptr) continue;
+    out.push_back({static_cast<int>(integer(phase, "step")), name->text(), integer(phase, "peak_alloc"),
+                   integer(phase, "peak_reserved")});
+  }
+  return out;
+}
+
+Validation compare(const Report& predicted, Probe probe, const std::vector<RecordedPhase>& recorded) {
+  Validation out;
+  out.title = predicted.title;
+  const auto predictions = by_phase(predicted);
+  const auto probes = by_phase(probe.report);
+  for (const PhaseMeasurement& measured : probe.phases) {
+    const Key key{measured.step, measured.phase};
+    const auto at = predictions.find(key), run = probes.find(key);
+    if (run == probes.end()) continue;
+    const ProcessPhase& did = run->second->processes.front();
+    if (did.out_of_memory) {
+      out.out_of_memory = fmt::format("{}: {}", place(key), *did.out_of_memory);
+      break;
+    }
+    if (at == predictions.end()) {
+      out.unmatched.push_back(place(key));
+      continue;
+    }
+    const ProcessPhase& said = at->second->processes.front();
+    ValidationRow row;
+    row.step = measured.step;
+    row.phase = measured.phase;
+    row.predicted_allocated = said.peak_allocated;
+    row.predicted_reserved = said.peak_reserved;
+    row.probe_allocated = did.peak_allocated;
+    row.probe_reserved = did.peak_reserved;
+    row.predicted_device = said.peak_reserved + probe.outside;
+    row.probe_device = measured.card_peak - probe.used_by_others;
+    row.measured = measured;
+    for (const RecordedPhase& real : recorded)
+      if (Key{real.step, real.phase} == key) {
+        row.pytorch_allocated = real.allocated;
+        row.pytorch_reserved = real.reserved;
+      }
+    out.rows.push_back(std::move(row));
+  }
+  out.probe = std::move(probe);
+  return out;
+}
+
+std::string validation_table(const Validation& v) {
+  const auto mib = [](Bytes bytes) { return fmt::format("{:.0f}", static_cast<double>(bytes) / kMiB); };
+  std::string text = fmt::format("{} on {}", v.title, v.probe.gpu);
+  for (const auto& [what, version] : v.probe.versions) text += fmt::format(", {} {}", what, version);
+  text += fmt::format("\noutside the allocator: {} MiB of this process, {} MiB of others before it\n\n",
+                      mib(v.probe.outside), mib(v.probe.used_by_others));
+  text += fmt::format("{:<4} {:<22} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>7} {:>8}\n", "",
+                      "MiB", "allocated", "", "", "reserved", "", "", "device", "", "", "");
+  text += fmt::format("{:<4} {:<22} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>7} {:>8}\n",
+                      "step", "phase", "predicted", "probe", "PyTorch", "predicted", "probe", "PyTorch",
+                      "predicted", "probe", "error", "seconds");
+  for (const ValidationRow& r : v.rows) {
+    text +=
+        fmt::format("{:<4} {:<22} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>6.2f}% {:>8.3f}\n",
+                    r.step, r.phase, mib(r.predicted_allocated), mib(r.probe_allocated),
+                    r.pytorch_allocated ? mib(*r.pytorch_allocated) : "-", mib(r.predicted_reserved),
+                    mib(r.probe_reserved), r.pytorch_reserved ? mib(*r.pytorch_reserved) : "-",
+                    mib(r.predicted_device), mib(r.probe_device), 100 * r.probe_error(), r.measured.seconds);
+  }
+  const ErrorSummary probe = v.probe_errors(), pytorch = v.pytorch_errors();
+  text += fmt::format("\ndevice peak, predicted against probe: mean {:.2f} %, worst {:.2f} % of {} phases\n",
+                      100 * probe.mean, 100 * probe.worst, probe.phases);
+  if (pytorch.phases > 0)
+    text +=
+        fmt::format("reserved peak, predicted against PyTorch: mean {:.2f} %, worst {:.2f} % of {} phases\n",
+                    100 * pytorch.mean, 100 * pytorch.worst, pytorch.phases);
+  std::int64_t operations = 0, touched = 0;
+  for (const auto& [kind, count] : v.probe.work) {
+    operations += count.operations;
+    touched += count.touched;
+  }
+  text += fmt::format("{} operations, {} without a kernel of their kind\n", operations, touched);
+  for (const std::string& phase : v.unmatched) text += fmt::format("no prediction for {}\n", phase);
+  for (const std::string& note : v.notes) text += fmt::format("note: {}\n", note);
+  if (v.out_of_memory) text += fmt::format("out of memory in {}\n", *v.out_of_memory);
+  return text;
+}
+
+std::string validation_json(const Validation& v, double margin) {
+  using Json = nlohmann::ordered_json;
+  Json rows = Json::array(), work = Json::object();
+  for (const ValidationRow& r : v.rows) {
+    Json row = {{"step", r.step},
+                {"phase", r.phase},
+                {"predicted",
+                 {{"allocated", r.predicted_allocated},
+                  {"reserved", r.predicted_reserved},
+                  {"device", r.predicted_device}}},
+                {"probe",
+                 {{"allocated", r.probe_allocated},
+                  {"reserved", r.probe_reserved},
+                  {"device", r.probe_device},
+                  {"card_end", r.measured.card_end},
+                  {"nvml_card", r.measured.nvml_card},
+                  {"nvml_process", r.measured.nvml_process},
+                  {"nvml_others", r.measured.nvml_others},
+                  {"host_resident", r.measured.host_resident},
+                  {"pinned", r.measured.pinned},
+                  {"seconds", r.measured.seconds}}},
+                {"device_error", r.probe_error()}};
+    if (r.pytorch_reserved) {
+      row["pytorch"] = {{"allocated", *r.pytorch_allocated}, {"reserved", *r.pytorch_reserved}};
+      row["pytorch_reserved_error"] = *r.pytorch_error();
+    }
+    rows.push_back(std::move(row));
+  }
+  for (const auto& [kind, count] : v.probe.work)
+    work[kind] = {{"operations", count.operations},
+                  {"without_kernel", count.touched},
+                  {"bytes", count.bytes},
+                  {"flops", count.flops}};
+  const auto summary = [](const ErrorSummary& s) {
+    return Json{{"phases", s.phases}, {"mean", s.mean}, {"worst", s.worst}};
+  };
+  Json out = {{"schema", "headroom.validation/1"},
+              {"title", v.title},
+              {"gpu", v.probe.gpu},
+              {"versions", v.probe.versions},
+              {"margin", margin},
+              {"outside", v.probe.outside},
+              {"used_by_others", v.probe.used_by_others},
+              {"probe_errors", summary(v.probe_errors())},
+              {"pytorch_errors", summary(v.pytorch_errors())},
+              {"phases", std::move(rows)},
+              {"work", std::move(work)},
+              {"without_kernel", v.probe.touched},
+              {"unmatched", v.unmatched},
+              {"notes", v.notes}};
+  out["out_of_memory"] = v.out_of_memory ? Json(*v.out_of_memory) : Json(nullptr);
+  return out.dump(1) + "\n";
+}
+
+}  // namespace headroom::gpu

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/document/document.h"
+#include "simulator/report/report.h"
+#include "validator/probe.h"
+
+namespace headroom::gpu {
+
+/// What a recording of a real PyTorch run says about one phase.
+struct RecordedPhase {
+  int step = 0;
+  std::string phase;
+  Bytes allocated = 0, reserved = 0;  ///< peaks
+};
+
+/// The phases of a recorded run: a list `phases` of maps with `step`, `phase`, `peak_alloc`, `peak_reserved`.
+/// Empty when the document has none.
+std::vector<RecordedPhase> recorded_phases(const Document& document);
+
+/// Predicted, probe and PyTorch side by side, one phase of one step. Peaks, in bytes.
+struct ValidationRow {
+  int step = 0;
+  std::string phase;
+  Bytes predicted_allocated = 0, predicted_reserved = 0;
+  Bytes probe_allocated = 0, probe_reserved = 0;
+  std::optional<Bytes> pytorch_allocated, pytorch_reserved;
+  Bytes predicted_device = 0;  ///< predicted_reserved and what the probe's process takes outside allocators
+  Bytes probe_device = 0;      ///< measured: the whole card without what others used before
+  PhaseMeasurement measured;
+  /// Device: the probe against the prediction. Reserved: PyTorch against the prediction. Relative, signed.
+  double probe_error() const;
+  std::optional<double> pytorch_error() const;
+};
+
+struct ErrorSummary {
+  std::size_t phases = 0;
+  double mean = 0, worst = 0;  ///< of absolute relative errors
+};
+
+struct Validation {
+  std::string title;
+  Probe probe;
+  std::vector<ValidationRow> rows;
+  std::vector<std::string> unmatched;        ///< phases that only one side has
+  std::optional<std::string> out_of_memory;  ///< the phase and the allocator's message
+  std::vector<std::string> notes;
+  ErrorSummary probe_errors() const;
+  ErrorSummary pytorch_errors() const;
+};
+
+/// Rows by step and phase. An out-of-memory on one side only leaves its later phases unmatched.
+Validation compare(const Report& predicted, Probe probe, const std::vector<RecordedPhase>& recorded);
+
+std::string validation_table(const Validation& validation);
+/// `headroom.validation/1`; bytes as integers.
+std::string validation_json(const Validation& validation, double margin);
+
+}  // namespace headroom::gpu

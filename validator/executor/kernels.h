@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "validator/executor/work.h"
+
+namespace headroom::gpu {
+
+/// What a kind's entry did: the work, or nothing because no kernel covers these operands.
+enum class Covered : bool { no, yes };
+
+/// The table of kinds: one entry enqueues the kernels of one kind.
+struct Kernels {
+  using Entry = Result<Covered> (*)(Worker&, const PlacedOperation&, cudaStream_t);
+  static Entry of(OperationKind kind);
+  static const char* name(OperationKind kind);
+
+  static Result<Covered> matmul(Worker&, const PlacedOperation&, cudaStream_t);
+  static Result<Covered> attention_forward(Worker&, const PlacedOperation&, cudaStream_t);
+  static Result<Covered> attention_backward(Worker&, const PlacedOperation&, cudaStream_t);
+  static Result<Covered> norm_forward(Worker&, const PlacedOperation&, cudaStream_t);
+  static Result<Covered> norm_backward(Worker&, const PlacedOperation&, cudaStream_t);
+  static Result<Covered> elementwise(Worker&, const PlacedOperation&, cudaStream_t);
+  static Result<Covered> reduce(Worker&, const PlacedOperation&, cudaStream_t);
+  static Result<Covered> softmax(Worker&, const PlacedOperation&, cudaStream_t);
+  static Result<Covered> cross_entropy(Worker&, const PlacedOperation&, cudaStream_t);
+  static Result<Covered> embedding(Worker&, const PlacedOperation&, cudaStream_t);
+  static Result<Covered> embedding_backward(Worker&, const PlacedOperation&, cudaStream_t);
+  static Result<Covered> gather(Worker&, const PlacedOperation&, cudaStream_t);
+  static Result<Covered> copy(Worker&, const PlacedOperation&, cudaStream_t);
+  static Result<Covered> dropout(Worker&, const PlacedOperation&, cudaStream_t);
+  static Result<Covered> sample(Worker&, const PlacedOperation&, cudaStream_t);
+  static Result<Covered> optimizer(Worker&, const PlacedOperation&, cudaStream_t);
+};
+
+}  // namespace headroom::gpu

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "models/base/result.h"
+#include "simulator/memory/operation.h"
+#include "validator/cuda/cublas.h"
+#include "validator/cuda/handles.h"
+#include "validator/memory/gpu_device.h"
+
+namespace headroom::gpu {
+
+/// An operand at its place: never more elements than its block holds behind `at` (expanded views name more).
+struct Placed {
+  char* at = nullptr;
+  DType dtype = DType::bf16;
+  std::int64_t elements = 0;  ///< in memory
+  std::int64_t logical = 0;   ///< as the program sees them
+
+  bool dense() const { return at != nullptr && elements == logical; }
+  Bytes bytes() const { return bytes_of(dtype, elements); }
+};
+
+/// An Operation whose operands are found. Inputs that do not exist are left out.
+struct PlacedOperation {
+  const Operation* operation = nullptr;
+  std::vector<Placed> inputs, outputs;
+};
+
+/// What an executor did with the operations of one kind.
+struct WorkCount {
+  std::int64_t operations = 0;
+  std::int64_t touched = 0;  ///< without a kernel of their kind: outputs were written by the touching kernel
+  double bytes = 0;          ///< read plus written
+  double flops = 0;
+};
+
+/// Turns operations into work on the current card: each kind has a kernel in a table; what none covers has
+/// its outputs written by the touching kernel, and is counted. Only shapes and places matter, so indices are
+/// drawn at random and layouts are taken as dense. Enqueues; never waits.
+class Worker {
+ public:
+  /// Takes `kScratchBytes` of device memory for itself.
+  static Result<Worker> create(Streams& streams);
+
+  /// The program's own cuBLAS workspace: products use it from now on.
+  void use_workspace(void* workspace, Bytes bytes);
+  Status run(const PlacedOperation& work);
+
+  /// By name of the kind.
+  const std::map<std::string, WorkCount>& counts() const { return counts_; }
+  /// Names of the operations without a kernel and how often each came.
+  const std::map<std::string, std::int64_t>& touched() const { return touched_; }
+
+  static constexpr Bytes kScratchBytes = 32 * kMiB;
+
+ private:
+  friend struct Kernels;
+  Worker(Streams& streams, Cublas cublas, DeviceBlock scratch)
+      : streams_(&streams), cublas_(std::move(cublas)), scratch_(std::move(scratch)) {}
+
+  Streams* streams_;
+  Cublas cublas_;
+  DeviceBlock scratch_;
+  void* workspace_ = nullptr;
+  Bytes workspace_bytes_ = 0;
+  std::uint64_t seed_ = 1;
+  std::map<std::int64_t, std::int64_t> row_lengths_;  ///< of softmax inputs, by their elements
+  std::map<std::string, WorkCount> counts_;
+  std::map<std::string, std::int64_t> touched_;
+};
+
+}  // namespace headroom::gpu

@@ -1,0 +1,147 @@
+#include "validator/memory/gpu_memory.h"
+
+#include <algorithm>
+
+#include "validator/kernels/transfer.h"
+
+namespace headroom::gpu {
+
+GpuMemory::GpuMemory(SimulatedMemory& accounts, GpuDevice& device, Streams& streams, Worker& worker)
+    : accounts_(accounts),
+      device_(device),
+      streams_(streams),
+      worker_(worker),
+      pinned_(accounts.allocator().settings(), host_, device) {}
+
+GpuMemory::~GpuMemory() {
+  static_cast<void>(cudaDeviceSynchronize());
+  for (Host& host : hosts_)
+    if (host.pinned != allocator::kNullPinnedBlock) pinned_.free(host.pinned);
+  pinned_.empty_cache();
+}
+
+Block GpuMemory::allocate(Bytes requested, Stream stream, Label label) {
+  const Block block = accounts_.allocate(requested, stream, label);
+  if (block == kNoBlock) {
+    failed_ = failed_ || requested > 0;
+    return block;
+  }
+  if (failed_) return block;
+  const auto id = static_cast<allocator::BlockId>(block);
+  void* at = reinterpret_cast<void*>(accounts_.allocator().address(id));
+  const Bytes bytes = accounts_.allocator().size(id);
+  if (label.component == Component::workspaces && requested > 4 * kMiB) {
+    worker_.use_workspace(at, requested);
+  } else if (label.component == Component::weights) {
+    auto handle = streams_.get(stream);
+    // Small bf16 numbers are small numbers in fp32 too.
+    error_ = handle ? fill_random(at, -0.05f, 0.05f, seed_++, DType::bf16, bytes / 2, *handle)
+                    : Status(fail(handle.error()));
+    failed_ = !error_;
+  }
+  return block;
+}
+
+HostBlock GpuMemory::allocate_host(Bytes requested, HostKind kind, Component component) {
+  const HostBlock block = accounts_.allocate_host(requested, kind, component);
+  if (block == kNoHostBlock || failed_) return block;
+  const auto index = static_cast<std::size_t>(block);
+  if (index >= hosts_.size()) hosts_.resize(index + 1);
+  Host& host = hosts_[index];
+  host = Host{};
+  host.bytes = requested;
+  if (kind == HostKind::pinned) {
+    host.pinned = pinned_.allocate(requested);
+    if (host.pinned == allocator::kOutOfHostMemory) {
+      host.pinned = allocator::kNullPinnedBlock;
+      host.bytes = 0;
+      error_ = fail("the host has no page-locked memory left: give the machine more, or offload less");
+      failed_ = true;
+      return block;
+    }
+    host.at = reinterpret_cast<char*>(pinned_.address(host.pinned));
+  } else {
+    host.pageable.reset(new char[static_cast<std::size_t>(requested)]);  // not touched before it is used
+    host.at = host.pageable.get();
+  }
+  last_host_ = index;
+  return block;
+}
+
+void GpuMemory::free_host(HostBlock block) {
+  accounts_.free_host(block);
+  const auto index = static_cast<std::size_t>(block);
+  if (block == kNoHostBlock || index >= hosts_.size()) return;
+  Host& host = hosts_[index];
+  if (host.pinned != allocator::kNullPinnedBlock) pinned_.free(host.pinned);
+  host = Host{};
+}
+
+void GpuMemory::empty_cache() {
+  // cudaFree waits for the card in any case; unmapping must not happen under running kernels.
+  static_cast<void>(cudaDeviceSynchronize());
+  accounts_.empty_cache();
+}
+
+void GpuMemory::synchronize() {
+  if (!failed_) error_ = HEADROOM_CUDA(cudaDeviceSynchronize());
+  failed_ = failed_ || !error_;
+  accounts_.synchronize();
+}
+
+Placed GpuMemory::place(const Operand& operand) const {
+  if (operand.block == kNoBlock || operand.elements <= 0) return {};
+  const auto id = static_cast<allocator::BlockId>(operand.block);
+  const allocator::CachingAllocator& a = accounts_.allocator();
+  const Bytes left = a.size(id) - operand.offset;
+  if (!a.live(id) || left <= 0) return {};
+  const Bytes element = std::max<Bytes>(bytes_of(operand.dtype, 1), 1);
+  return {.at = reinterpret_cast<char*>(a.address(id)) + operand.offset,
+          .dtype = operand.dtype,
+          .elements = std::min<std::int64_t>(operand.elements, left / element),
+          .logical = operand.elements};
+}
+
+Status GpuMemory::work(const Operation& operation) {
+  placed_.operation = &operation;
+  placed_.inputs.clear();
+  placed_.outputs.clear();
+  for (const Operand& operand : operation.inputs)
+    if (const Placed at = place(operand); at.at != nullptr) placed_.inputs.push_back(at);
+  for (const Operand& operand : operation.outputs)
+    if (const Placed at = place(operand); at.at != nullptr) placed_.outputs.push_back(at);
+  return worker_.run(placed_);
+}
+
+// Operations name the device's side only. What goes out goes to the host block made for it just before; what
+// comes in comes from a host block that is large enough.
+Status GpuMemory::transfer(const Operation& operation) {
+  const bool out = operation.kind == OperationKind::device_to_host;
+  const auto operands = out ? operation.inputs : operation.outputs;
+  if (operands.empty()) return {};
+  const Placed device = place(operands[0]);
+  if (device.at == nullptr) return {};
+  HEADROOM_ASSIGN(const cudaStream_t stream, streams_.get(operation.stream));
+  const Host* host = last_host_ < hosts_.size() ? &hosts_[last_host_] : nullptr;
+  if (!out && (host == nullptr || host->bytes < device.bytes())) {
+    const auto found = std::find_if(hosts_.begin(), hosts_.end(), [&](const Host& one) {
+      return one.at != nullptr && one.bytes >= device.bytes();
+    });
+    host = found == hosts_.end() ? nullptr : &*found;
+  }
+  if (host == nullptr || host->at == nullptr) return touch(device.at, device.bytes(), stream);
+  const auto bytes = static_cast<std::size_t>(std::min(device.bytes(), host->bytes));
+  if (out) return HEADROOM_CUDA(cudaMemcpyAsync(host->at, device.at, bytes, cudaMemcpyDeviceToHost, stream));
+  return HEADROOM_CUDA(cudaMemcpyAsync(device.at, host->at, bytes, cudaMemcpyHostToDevice, stream));
+}
+
+void GpuMemory::run(const Operation& operation) {
+  if (failed_) return;
+  const bool moves =
+      operation.kind == OperationKind::host_to_device || operation.kind == OperationKind::device_to_host;
+  error_ = moves ? transfer(operation) : work(operation);
+  if (error_ && !device_.error()) error_ = device_.error();
+  failed_ = !error_;
+}
+
+}  // namespace headroom::gpu

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "simulator/allocator/pinned_host_allocator.h"
+#include "simulator/memory/simulated_memory.h"
+#include "validator/executor/work.h"
+#include "validator/memory/gpu_device.h"
+#include "validator/memory/pinned_host.h"
+
+namespace headroom::gpu {
+
+/// The card behind the interface of tensor programs. `accounts` is the caching allocator's policy over a
+/// GpuDevice: it decides where every block lies and counts; this class does the work between, on the
+/// addresses that it gave, and holds real host memory beside it.
+///
+/// Weights are filled with small random numbers when they are made, so that products work on numbers that
+/// cost what real ones cost. After the first failure (memory, or an error of the driver) nothing more
+/// happens.
+class GpuMemory final : public Memory {
+ public:
+  /// All outlive the memory.
+  GpuMemory(SimulatedMemory& accounts, GpuDevice& device, Streams& streams, Worker& worker);
+  ~GpuMemory() override;
+
+  Block allocate(Bytes requested, Stream stream, Label label) override;
+  void free(Block block) override { accounts_.free(block); }
+  void record_stream(Block block, Stream stream) override { accounts_.record_stream(block, stream); }
+  void relabel(Block block, Label label) override { accounts_.relabel(block, label); }
+  HostBlock allocate_host(Bytes requested, HostKind kind, Component component) override;
+  void free_host(HostBlock block) override;
+  void empty_cache() override;
+  void synchronize() override;
+  bool wants_operations() const override { return true; }
+  void run(const Operation& operation) override;
+
+  /// The first failure that was not about memory.
+  const Status& error() const { return error_; }
+  Bytes pinned() const { return pinned_.held(); }
+  /// An operand that names more than its block holds is cut to it.
+  Placed place(const Operand& operand) const;
+
+ private:
+  struct Host {
+    char* at = nullptr;
+    Bytes bytes = 0;
+    allocator::PinnedBlockId pinned = allocator::kNullPinnedBlock;
+    std::unique_ptr<char[]> pageable;
+  };
+  Status transfer(const Operation& operation);
+  Status work(const Operation& operation);
+
+  SimulatedMemory& accounts_;
+  GpuDevice& device_;
+  Streams& streams_;
+  Worker& worker_;
+  PinnedHost host_;
+  allocator::PinnedHostAllocator pinned_;
+  std::vector<Host> hosts_;  ///< by HostBlock
+  std::size_t last_host_ = 0;
+  PlacedOperation placed_;
+  std::uint64_t seed_ = 1;
+  bool failed_ = false;
+  Status error_;
+};
+
+}  // namespace headroom::gpu
