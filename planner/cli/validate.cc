@@ -6,7 +6,8 @@
 #include <ostream>
 
 #include "planner/cli/output.h"
-#include "planner/cli/simulation.h"
+#include "planner/cli/prediction.h"
+#include "simulator/phases/simulate.h"
 #include "validator/comparison.h"
 #include "validator/probe.h"
 #include "validator/quick.h"
@@ -24,7 +25,7 @@ Result<gpu::Probe> run_probe(const Job& job, const SimulateOptions& options, int
 
 /// A recorded run's phases, where CONFIG or `--recording` is one.
 std::vector<gpu::RecordedPhase> recording(const Arguments& arguments) {
-  const std::string path = arguments.text("--recording", arguments.all("CONFIG").front());
+  const std::string path = arguments.text("--recording", arguments.text("CONFIG"));
   const auto document = read_document(path);
   return document ? gpu::recorded_phases(*document) : std::vector<gpu::RecordedPhase>{};
 }
@@ -34,7 +35,7 @@ std::vector<gpu::RecordedPhase> recording(const Arguments& arguments) {
 Command validate_command() {
   return {.name = "validate",
           .summary = "runs the predicted program as real work on this machine's GPU and compares",
-          .options = {{"CONFIG", "", "the run's files; later ones are laid over earlier ones", true, true},
+          .options = {{"CONFIG", "", "a framework's configuration, a job file, or a recorded run", true},
                       {"--quick", "", "run a few layers and scale: about a minute for a 7B rank"},
                       {"--recording", "FILE", "phases of a real PyTorch run, for a third column"},
                       {"--device", "N", "which card of this machine (default 0)"},
@@ -48,13 +49,14 @@ int validate(const Arguments& arguments, Streams& streams) {
   HEADROOM_CLI_ASSIGN(const auto device, arguments.integer("--device", 0, 1023), streams);
   HEADROOM_CLI_ASSIGN(const auto within, arguments.number("--within", 0, 1), streams);
   const double margin = within.value_or(kDefaultMargin);
-  HEADROOM_CLI_ASSIGN(const ReadJob read, read_job(arguments.all("CONFIG"), job_options(arguments.common)),
+  const std::string config = arguments.text("CONFIG");
+  HEADROOM_CLI_ASSIGN(const Run run, load_run(config, arguments.common, streams), streams);
+  const Job& job = run.read.job;
+  const SimulateOptions options = options_for(job, run.hardware);
+  HEADROOM_CLI_ASSIGN(const Report predicted, simulate(job, options), streams);
+  HEADROOM_CLI_ASSIGN(gpu::Probe probe,
+                      run_probe(job, options, static_cast<int>(device.value_or(0)), arguments.has("--quick")),
                       streams);
-  HEADROOM_CLI_ASSIGN(const SimulateOptions options, simulate_options(read.job), streams);
-  HEADROOM_CLI_ASSIGN(const Report predicted, simulate(read.job, options), streams);
-  HEADROOM_CLI_ASSIGN(
-      gpu::Probe probe,
-      run_probe(read.job, options, static_cast<int>(device.value_or(0)), arguments.has("--quick")), streams);
   gpu::Validation result = gpu::compare(predicted, std::move(probe), recording(arguments));
   result.notes.push_back(
       "prediction and probe share one program: their agreement proves the allocator over real memory, "
