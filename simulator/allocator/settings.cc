@@ -262,7 +262,9 @@ std::string_view nearest(std::string_view word) {
 
 }  // namespace
 
-Result<AllocatorSettings> parse_allocator_settings(std::string_view text) {
+namespace {
+
+Result<AllocatorSettings> read_settings(std::string_view text, AllocatorSettings settings) {
   HEADROOM_ASSIGN(const std::vector<Option> options, split_options(text));
   std::array<const Option*, kKeys.size()> given{};
   for (const Option& option : options) {
@@ -276,12 +278,27 @@ Result<AllocatorSettings> parse_allocator_settings(std::string_view text) {
       return bad(option.key, "expected one value, found a list");
     given[static_cast<std::size_t>(key - kKeys.begin())] = &option;
   }
-  AllocatorSettings settings;
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (given[i] != nullptr) HEADROOM_TRY(read_option(static_cast<Key>(i), *given[i], settings));
-    if (i == 0) settings.max_non_split_rounding = settings.large_segment_size;
+    if (static_cast<Key>(i) == Key::large_segment_size_mb)
+      settings.max_non_split_rounding = settings.large_segment_size;
   }
   return settings;
+}
+
+}  // namespace
+
+Result<AllocatorSettings> parse_allocator_settings(std::string_view text) {
+  return read_settings(text, {});
+}
+
+Result<AllocatorSettings> change_allocator_settings(const AllocatorSettings& previous,
+                                                    std::string_view text) {
+  AllocatorSettings kept = previous;
+  kept.max_split_size = kUnlimited;
+  kept.roundup_power2_divisions = {};
+  kept.garbage_collection_threshold = 0;
+  return read_settings(text, kept);
 }
 
 }  // namespace headroom::allocator

@@ -52,6 +52,11 @@ struct AllocatorSettings {
 /// whose `key` is the option. A key given twice: the last one wins, as in PyTorch.
 Result<AllocatorSettings> parse_allocator_settings(std::string_view text);
 
+/// The same for settings given again at run time: as PyTorch does, what `text` leaves out returns to its
+/// default, but expandable_segments, large_segment_size_mb, the memory fraction and the pinned options stay
+/// as they were.
+Result<AllocatorSettings> change_allocator_settings(const AllocatorSettings& previous, std::string_view text);
+
 /// The size of the block that a request of `bytes` >= 1 needs.
 Bytes round_request(const AllocatorSettings& settings, Bytes bytes);
 

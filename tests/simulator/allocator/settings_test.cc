@@ -56,6 +56,20 @@ TEST(AllocatorSettings, DivisionListFillsBelowItsFirstAndAboveItsLastSize) {
   EXPECT_THAT(d, testing::ElementsAre(1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 0, 4, 8, 8, 8, 8));
 }
 
+TEST(AllocatorSettings, ChangedAtRunTimeKeepSomeAndResetSome) {
+  const AllocatorSettings before = parsed(
+      "expandable_segments:True,large_segment_size_mb:32,max_split_size_mb:64,garbage_collection_threshold:0."
+      "5,"
+      "roundup_power2_divisions:4,max_non_split_rounding_mb:100");
+  const AllocatorSettings after = change_allocator_settings(before, "max_split_size_mb:100").value();
+  EXPECT_TRUE(after.expandable_segments);
+  EXPECT_EQ(after.large_segment_size, 32 * kMiB);
+  EXPECT_EQ(after.max_split_size, 100 * kMiB);
+  EXPECT_EQ(after.max_non_split_rounding, 32 * kMiB);
+  EXPECT_EQ(after.garbage_collection_threshold, 0);
+  EXPECT_THAT(after.roundup_power2_divisions, testing::Each(0));
+}
+
 struct Refusal {
   const char* text;
   const char* key;
