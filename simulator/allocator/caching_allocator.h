@@ -109,6 +109,15 @@ class CachingAllocator {
   void reset_peak();         ///< every peak restarts from its current value
   void reset_accumulated();  ///< sums of increases and decreases, and num_ counters, restart from 0
 
+  // Stretches of small requests that are left out when they would repeat (simulator/memory/repetition.h).
+  /// Whether placements depend on nothing but which blocks live: no garbage collection, no waiting blocks, no
+  /// open pool.
+  bool repeatable() const { return !gc_tracking_ && !events_pending_ && scopes_.empty(); }
+  std::int64_t small_reserved() const { return counters_.current(kSmall, Counters::reserved_bytes); }
+  void begin_small_watch() { counters_.begin_watch(kSmall); }
+  CounterEffect end_small_watch() { return counters_.end_watch(kSmall); }
+  void apply_small(const CounterEffect& effect) { counters_.apply(kSmall, effect); }
+
   /// The last failed allocation.
   const std::optional<OutOfMemory>& out_of_memory() const { return last_out_of_memory_; }
 

@@ -112,4 +112,34 @@ PoolStatistics Counters::all() const {
   return from(s);
 }
 
+void Counters::begin_watch(int half) {
+  static_assert(kQuantities == std::tuple_size_v<decltype(CounterEffect::gained)>);
+  watched_ = cells_[half];
+  for (Cell& cell : cells_[half]) cell.peak = cell.current();
+}
+
+CounterEffect Counters::end_watch(int half) {
+  CounterEffect effect;
+  for (std::size_t i = 0; i < kQuantities; ++i) {
+    Cell& cell = cells_[half][i];
+    const Cell& before = watched_[i];
+    effect.gained[i] = cell.gained - before.gained;
+    effect.lost[i] = cell.lost - before.lost;
+    effect.highest[i] = cell.peak - before.current();
+    cell.peak = std::max(cell.peak, before.peak);
+  }
+  return effect;
+}
+
+void Counters::apply(int half, const CounterEffect& effect) {
+  for (std::size_t i = 0; i < kQuantities; ++i) {
+    Cell& cell = cells_[half][i];
+    const std::int64_t top = cell.current() + effect.highest[i];
+    cell.peak = std::max(cell.peak, top);
+    peak_[i] = std::max(peak_[i], top + cells_[1 - half][i].current());
+    cell.gained += effect.gained[i];
+    cell.lost += effect.lost[i];
+  }
+}
+
 }  // namespace headroom::allocator

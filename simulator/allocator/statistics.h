@@ -53,6 +53,12 @@ struct MemoryStatistics {
 /// The same under PyTorch's names (`allocated_bytes.all.peak`, `num_ooms`, …), in a fixed order.
 std::vector<std::pair<std::string, std::int64_t>> named_statistics(const MemoryStatistics& statistics);
 
+/// What a stretch of operations on one half of the pools did to the counters.
+struct CounterEffect {
+  std::array<std::int64_t, 9> gained{}, lost{};
+  std::array<std::int64_t, 9> highest{};  ///< above the start, at its highest
+};
+
 /// The running counters behind MemoryStatistics, laid out for the hot path: a decrease is one addition, an
 /// increase one more and two tests of peaks.
 class Counters {
@@ -124,6 +130,13 @@ class Counters {
   PoolStatistics pool(int half) const;  ///< 0 small, 1 large
   PoolStatistics all() const;
 
+  std::int64_t current(int half, Quantity quantity) const { return cells_[half][quantity].current(); }
+  /// From `begin_watch` to `end_watch`, in which only this half may change: what was done, to be done again
+  /// by `apply` without doing it.
+  void begin_watch(int half);
+  CounterEffect end_watch(int half);
+  void apply(int half, const CounterEffect& effect);
+
  private:
   struct Cell {
     std::int64_t gained = 0, lost = 0, peak = 0;
@@ -148,6 +161,7 @@ class Counters {
   std::array<std::array<Cell, kQuantities>, 2> cells_{};
   std::array<std::int64_t, kQuantities> peak_{};  ///< of both halves together
   bool active_differs_ = false;
+  std::array<Cell, kQuantities> watched_{};  ///< as they were when the watch began
 };
 
 }  // namespace headroom::allocator

@@ -5,6 +5,7 @@
 #include "models/base/bytes.h"
 #include "simulator/memory/component.h"
 #include "simulator/memory/operation.h"
+#include "simulator/memory/repetition.h"
 
 namespace headroom {
 
@@ -37,6 +38,9 @@ class Memory {
   virtual void empty_cache() = 0;
   /// torch.cuda.synchronize(): pending frees of other streams can complete.
   virtual void synchronize() = 0;
+
+  /// For programs that repeat themselves: null when everything must be executed.
+  virtual Repetition* repetition() { return nullptr; }
 
   /// True when `run` does something: programs may skip building operations otherwise.
   virtual bool wants_operations() const { return false; }

@@ -9,6 +9,7 @@ Block SimulatedMemory::allocate(Bytes requested, Stream stream, Label label) {
   const allocator::BlockId id = allocator_.allocate(requested, stream);
   if (id == allocator::kOutOfMemory) [[unlikely]] {
     failed_ = true;
+    repeated_.spoil();
     return kNoBlock;
   }
   if (id >= labels_.size()) {
@@ -28,6 +29,8 @@ Block SimulatedMemory::allocate(Bytes requested, Stream stream, Label label) {
       highest_at_ = allocations_;
     }
   }
+  if (repeated_.watching()) [[unlikely]]
+    repeated_.allocated(id, live_);
   if (allocations_ == watched_) [[unlikely]]
     for (allocator::BlockId block = 0; block < labels_.size(); ++block)
       if (is_live_[block]) holdings_.push_back({labels_[block], allocator_.size(block)});
@@ -39,10 +42,13 @@ void SimulatedMemory::free(Block block) {
   const auto id = static_cast<allocator::BlockId>(block);
   is_live_[id] = false;
   live_[labels_[id].component] -= allocator_.size(id);
+  if (repeated_.watching()) [[unlikely]]
+    repeated_.freed(id);
   allocator_.free(id);
 }
 
 void SimulatedMemory::record_stream(Block block, Stream stream) {
+  repeated_.spoil();
   if (block != kNoBlock && !failed_) allocator_.record_stream(static_cast<allocator::BlockId>(block), stream);
 }
 
@@ -53,6 +59,7 @@ void SimulatedMemory::relabel(Block block, Label label) {
   live_[labels_[id].component] -= bytes;
   live_[label.component] += bytes;
   labels_[id] = label;
+  repeated_.spoil();
 }
 
 HostBlock SimulatedMemory::allocate_host(Bytes requested, HostKind kind, Component component) {
@@ -85,7 +92,26 @@ void SimulatedMemory::free_host(HostBlock block) {
   unused_host_.push_back(static_cast<std::uint32_t>(block));
 }
 
+void SimulatedMemory::apply(std::size_t index) {
+  if (failed_) return;
+  if (!repeated_.holds()) left_out_wrongly_ = true;
+  const RepeatedSegments::Segment& segment = repeated_.segments()[index];
+  const Bytes top = allocator_.allocated() + segment.highest;
+  if (top > peak_) {
+    peak_ = top;
+    at_peak_ = live_ + segment.at_highest;
+    if (top > highest_) {
+      highest_ = top;
+      highest_at_ = allocations_ + segment.highest_at;
+    }
+  }
+  allocator_.apply_small(segment.counters);
+  live_ += segment.change;
+  allocations_ += segment.allocations;
+}
+
 void SimulatedMemory::empty_cache() {
+  repeated_.spoil();
   if (!failed_) allocator_.empty_cache();
 }
 

@@ -9,6 +9,7 @@
 #include "simulator/allocator/caching_allocator.h"
 #include "simulator/allocator/pinned_allocator.h"
 #include "simulator/memory/memory.h"
+#include "simulator/memory/repeated_segments.h"
 
 namespace headroom {
 
@@ -16,10 +17,10 @@ namespace headroom {
 /// counted as blocks (rounded), so components sum to `allocated`.
 ///
 /// After the first out-of-memory nothing more happens: the program runs on without effect.
-class SimulatedMemory final : public Memory {
+class SimulatedMemory final : public Memory, private Repetition {
  public:
   SimulatedMemory(const allocator::AllocatorSettings& settings, allocator::Device& device)
-      : allocator_(settings, device) {}
+      : allocator_(settings, device), repeated_(allocator_) {}
 
   Block allocate(Bytes requested, Stream stream, Label label) override;
   void free(Block block) override;
@@ -29,6 +30,12 @@ class SimulatedMemory final : public Memory {
   void free_host(HostBlock block) override;
   void empty_cache() override;
   void synchronize() override {}
+  Repetition* repetition() override { return leaves_out_ && watched_ == 0 ? this : nullptr; }
+  /// False: repetitions are executed too.
+  void leave_out_repetitions(bool leave_out) { leaves_out_ = leave_out; }
+  /// Something between left-out segments took away what they had been proved to find (the device ran full and
+  /// cached segments were released): this run's figures are void, run again with every repetition executed.
+  bool left_out_wrongly() const { return left_out_wrongly_; }
 
   allocator::CachingAllocator& allocator() { return allocator_; }
   const Breakdown& live() const { return live_; }
@@ -63,6 +70,11 @@ class SimulatedMemory final : public Memory {
     bool used = false;
   };
   void rise_host();
+  void begin() override { repeated_.begin(live_); }
+  void pause() override { repeated_.pause(live_); }
+  void resume() override { repeated_.resume(live_); }
+  bool end() override { return repeated_.end(live_) && !failed_; }
+  void apply(std::size_t segment) override;
 
   allocator::CachingAllocator allocator_;
   PinnedAllocator pinned_;
@@ -74,7 +86,8 @@ class SimulatedMemory final : public Memory {
   Bytes peak_ = 0, host_peak_ = 0, highest_ = 0;
   std::int64_t allocations_ = 0, watched_ = 0, highest_at_ = 0;
   std::vector<Holding> holdings_;
-  bool failed_ = false;
+  bool failed_ = false, leaves_out_ = true, left_out_wrongly_ = false;
+  RepeatedSegments repeated_;
 };
 
 }  // namespace headroom

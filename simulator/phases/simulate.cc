@@ -18,6 +18,7 @@ class Run {
   Run(const Job& job, const SimulateOptions& options, const allocator::AllocatorSettings& settings)
       : job_(job),
         machine_(options.machine),
+        leave_out_repetitions_(options.leave_out_repetitions),
         device_(options.total_memory > 0 ? options.total_memory : std::numeric_limits<Bytes>::max() / 4),
         memory_(settings, machine_ != nullptr ? machine_->device() : device_),
         working_(machine_ != nullptr ? machine_->attach(memory_) : memory_),
@@ -35,6 +36,7 @@ class Run {
   }
 
   Status execute(std::vector<PhaseReport>& rows) {
+    memory_.leave_out_repetitions(leave_out_repetitions_);
     for (const PhaseSpec& phase : job_.start) HEADROOM_TRY(run(phase, -1, rows));
     for (int step = 0; step < job_.steps; ++step)
       for (const PhaseSpec& phase : job_.step)
@@ -113,6 +115,7 @@ class Run {
 
   const Job& job_;
   Machine* machine_;
+  bool leave_out_repetitions_;
   allocator::VirtualDevice device_;
   SimulatedMemory memory_;
   Memory& working_;  ///< what the program calls: `memory_`, or the machine over it
@@ -157,6 +160,11 @@ Result<Report> simulate(const Job& job, const SimulateOptions& options) {
   {
     Run run(job, options, settings);
     HEADROOM_TRY(run.execute(device.phases));
+    if (run.memory().left_out_wrongly()) {
+      SimulateOptions everything = options;
+      everything.leave_out_repetitions = false;
+      return simulate(job, everything);
+    }
     if (options.events != nullptr) {
       options.events->events = run.recording().events();
       const tape::ModuleNames& names = run.trainer().tape().modules();

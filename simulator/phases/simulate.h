@@ -27,8 +27,9 @@ struct SimulateOptions {
   tape::DeviceTraits traits;
   bool holders = false;  ///< the largest holders at the overall peak (a second run)
   std::int64_t holder_count = 10;
-  EventStream* events = nullptr;  ///< filled when given
-  Machine* machine = nullptr;     ///< real memory and work, in place of the model of a device
+  EventStream* events = nullptr;      ///< filled when given
+  Machine* machine = nullptr;         ///< real memory and work, in place of the model of a device
+  bool leave_out_repetitions = true;  ///< equal layers of a decoded token; the report is the same either way
 };
 
 /// Memory and traits of a job on a kind of GPU.

@@ -23,9 +23,10 @@ steps: 1
 
 Job job(std::int64_t response) {
   JobInput input;
-  input.files.push_back({.path = "ppo.yaml",
-                         .document = *parse_document(kPpo + ("response: " + std::to_string(response)), "ppo.yaml"),
-                         .text = {}});
+  input.files.push_back(
+      {.path = "ppo.yaml",
+       .document = *parse_document(kPpo + ("response: " + std::to_string(response)), "ppo.yaml"),
+       .text = {}});
   JobOptions options;
   options.framework = "torch";
   return read_job(input, options)->job;
@@ -36,7 +37,9 @@ void PpoStep(benchmark::State& state) {
   const Job ppo = job(state.range(0));
   std::int64_t events = 0;
   for (auto _ : state) {
-    const Result<Report> report = simulate(ppo, {});
+    SimulateOptions options;
+    options.leave_out_repetitions = state.range(1) != 0;
+    const Result<Report> report = simulate(ppo, options);
     events = 0;
     for (const PhaseReport& phase : report->devices[0].phases) events += phase.processes[0].n_allocs;
   }
@@ -44,7 +47,10 @@ void PpoStep(benchmark::State& state) {
   state.counters["allocations/s"] =
       benchmark::Counter(static_cast<double>(events), benchmark::Counter::kIsIterationInvariantRate);
 }
-BENCHMARK(PpoStep)->Arg(64)->Arg(1024)->Unit(benchmark::kMillisecond);
+BENCHMARK(PpoStep)
+    ->ArgsProduct({{64, 1024}, {0, 1}})
+    ->ArgNames({"tokens", "left_out"})
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace headroom

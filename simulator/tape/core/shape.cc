@@ -25,14 +25,6 @@ void set_ordered(Shape& shape, const std::array<int, kMaxRank>& fastest_first) {
 
 }  // namespace
 
-void set_contiguous(Shape& shape) {
-  std::int64_t step = 1;
-  for (int i = shape.rank - 1; i >= 0; --i) {
-    shape.stride[i] = step;
-    step *= std::max<std::int64_t>(shape.size[i], 1);
-  }
-}
-
 Shape::Shape(std::initializer_list<std::int64_t> sizes) : rank(static_cast<std::uint8_t>(sizes.size())) {
   std::copy(sizes.begin(), sizes.end(), size.begin());
   set_contiguous(*this);
@@ -46,24 +38,10 @@ Shape Shape::contiguous(std::span<const std::int64_t> sizes) {
   return shape;
 }
 
-bool Shape::same_sizes(const Shape& other) const {
-  return rank == other.rank && std::equal(size.begin(), size.begin() + rank, other.size.begin());
-}
-
 bool Shape::same_layout(const Shape& other) const {
   if (!same_sizes(other)) return false;
   for (int i = 0; i < rank; ++i)
     if (size[i] != 1 && stride[i] != other.stride[i]) return false;
-  return true;
-}
-
-bool Shape::is_contiguous() const {
-  std::int64_t step = 1;
-  for (int i = rank - 1; i >= 0; --i) {
-    if (size[i] == 1) continue;
-    if (stride[i] != step) return false;
-    step *= size[i];
-  }
   return true;
 }
 
@@ -195,16 +173,15 @@ Shape broadcast(const Shape& a, const Shape& b) {
 }
 
 Shape elementwise_result(const Shape& sizes, std::span<const Shape* const> operands) {
-  bool all_contiguous = true, all_alike = true;
-  for (const Shape* operand : operands) {
-    const bool same = operand->same_sizes(sizes);
-    all_contiguous = all_contiguous && same && operand->is_contiguous();
-    all_alike = all_alike && same && operand->same_layout(*operands[0]);
-  }
   Shape out = sizes;
   set_contiguous(out);
-  if (all_contiguous) return out;
-  if (all_alike && operands[0]->is_dense()) return like(*operands[0]);
+  // Row-major operands, broadcast or not, never ask for another order.
+  if (std::all_of(operands.begin(), operands.end(), [](const Shape* shape) { return shape->is_contiguous(); }))
+    return out;
+  const bool alike = std::all_of(operands.begin(), operands.end(), [&](const Shape* shape) {
+    return shape->same_sizes(sizes) && shape->same_layout(*operands[0]);
+  });
+  if (alike && operands[0]->is_dense()) return like(*operands[0]);
 
   std::array<std::array<std::int64_t, kMaxRank>, 4> strides{};
   const std::size_t count = std::min<std::size_t>(operands.size(), strides.size());

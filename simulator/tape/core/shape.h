@@ -30,14 +30,34 @@ struct Shape {
   std::int64_t operator[](int i) const { return size[static_cast<std::size_t>(i < 0 ? i + rank : i)]; }
   std::span<const std::int64_t> sizes() const { return {size.data(), rank}; }
 
-  bool same_sizes(const Shape& other) const;
+  bool same_sizes(const Shape& other) const {
+    if (rank != other.rank) return false;
+    for (int i = 0; i < rank; ++i)
+      if (size[i] != other.size[i]) return false;
+    return true;
+  }
   bool same_layout(const Shape& other) const;  ///< sizes and strides (those of size 1 ignored)
-  bool is_contiguous() const;                  ///< row-major
-  bool is_dense() const;                       ///< some permutation of dimensions is row-major without gaps
+  /// Row-major; strides of dimensions of size 1 do not matter.
+  bool is_contiguous() const {
+    std::int64_t step = 1;
+    for (int i = rank - 1; i >= 0; --i) {
+      if (size[i] == 1) continue;
+      if (stride[i] != step) return false;
+      step *= size[i];
+    }
+    return true;
+  }
+  bool is_dense() const;  ///< some permutation of dimensions is row-major without gaps
 };
 
 /// Row-major strides for the sizes.
-void set_contiguous(Shape& shape);
+inline void set_contiguous(Shape& shape) {
+  std::int64_t step = 1;
+  for (int i = shape.rank - 1; i >= 0; --i) {
+    shape.stride[i] = step;
+    step *= shape.size[i] > 1 ? shape.size[i] : 1;
+  }
+}
 
 /// The shape of `from` seen with new sizes (one may be -1) if its strides allow a view; else false and `out`
 /// is row-major.

@@ -13,6 +13,17 @@
 #include "simulator/tape/operations/views.h"
 
 namespace headroom::tape {
+namespace {
+
+const std::uint16_t kCat = operation_name("aten::cat");
+
+/// Layers of one token that the memory may leave out when they repeat each other.
+bool repeats_layers(const Tape& tape, const Decoder& decoder, const ModelInput& input) {
+  return !tape.grad_enabled() && input.cache != nullptr && input.ids.size(1) == 1 &&
+         decoder.groups.size() == 1 && tape.stream() == 0;
+}
+
+}  // namespace
 
 void KvCache::update(Tape& tape, std::size_t layer, const Tensor& keys, const Tensor& values) {
   const ComponentScope component(tape, Component::kv_cache);
@@ -23,8 +34,21 @@ void KvCache::update(Tape& tape, std::size_t layer, const Tensor& keys, const Te
     own.keys = tape.empty({0}, keys.dtype(), 0);
     own.values = tape.empty({0}, keys.dtype(), 0);
   }
+  Repetition* repetition = tape.memory().repetition();
+  if (repetition != nullptr) repetition->pause();
   own.keys = cat(own.keys, keys, -2);
   own.values = cat(own.values, values, -2);
+  if (repetition != nullptr) repetition->resume();
+}
+
+void KvCache::grow(Tape& tape, std::size_t layer) {
+  const ComponentScope component(tape, Component::kv_cache);
+  for (Tensor* tensor : {&layers[layer].keys, &layers[layer].values}) {
+    Shape shape = tensor->shape();
+    ++shape.size[static_cast<std::size_t>(shape.rank - 2)];
+    set_contiguous(shape);
+    *tensor = tape.empty(shape, tensor->dtype(), kCat);
+  }
 }
 
 void KvCache::clear() {
@@ -77,7 +101,11 @@ Tensor Model::forward(const ModelInput& input) {
     Tensor none;
     hooks->before_forward(-1, none);
   }
+  const bool repeats = hooks == nullptr && repeats_layers(tape_, decoder_, input);
+  repeats_.start(tape_, repeats ? tape_.memory().repetition() : nullptr, input.cache,
+                 static_cast<int>(decoder_.layers));
   Tensor hidden = hidden_states(input);
+  repeats_.stop();
   Tensor out;
   if (options_.head == HeadKind::language_model) {
     Tensor rows = hidden;
@@ -126,6 +154,7 @@ Tensor Model::run_layer(int index, const Tensor& hidden, std::vector<Tensor> cap
     if (hooked) hooks->after_forward(index, out);
     return out;
   };
+  if (repeats_.active()) return repeats_.layer(index, hidden, [&] { return called(hidden, captured); });
   const Recompute& recompute = options_.recompute;
   if (!options_.training || recompute.kind != RecomputeKind::full || index % recompute.every != 0)
     return called(hidden, captured);

@@ -11,6 +11,7 @@
 #include "simulator/job/role.h"
 #include "simulator/tape/core/checkpoint.h"
 #include "simulator/tape/core/tape.h"
+#include "simulator/tape/generate/layer_repeats.h"
 
 namespace headroom::tape {
 
@@ -58,6 +59,8 @@ struct KvCache {
 
   /// cat(old, new) for one layer; the old tensors go as each new one stands.
   void update(Tape& tape, std::size_t layer, const Tensor& keys, const Tensor& values);
+  /// The same for one more token whose keys and values nobody made.
+  void grow(Tape& tape, std::size_t layer);
   /// As the cache object dies: last layer first, keys then values.
   void clear();
 };
@@ -135,6 +138,7 @@ class Model {
   const Tensor* tied_ = nullptr;
   Tensor head_weight_, head_bias_;
   std::uint32_t head_module_ = 0;
+  LayerRepeats repeats_;
 };
 
 /// Registers a parameter: called by layers while they are built.

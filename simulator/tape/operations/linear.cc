@@ -143,7 +143,11 @@ Tensor linear(Arg input, const Tensor& weight, const Tensor& bias) {
   sizes[static_cast<std::size_t>(rank - 1)] = w.size(0);
   const std::span<const std::int64_t> out_sizes(sizes.data(), static_cast<std::size_t>(rank));
   Tensor out;
-  if (rank == 2) {
+  if (!tape.grad_enabled() && !tape.wants_operations() && x.shape().is_contiguous()) {
+    // Nobody looks at the views in between.
+    out = tape.empty(Shape::contiguous(out_sizes), x.dtype(), b.defined() ? kAddmm : kMm);
+    tape.matmul_workspace(b.defined() && w.size(0) > 1 && w.size(1) > 1);
+  } else if (rank == 2) {
     Tensor turned = t(w);
     out = b.defined() ? addmm(b, x, std::move(turned)) : mm(x, std::move(turned));
   } else if (b.defined()) {
