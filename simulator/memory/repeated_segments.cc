@@ -18,6 +18,7 @@ void RepeatedSegments::finish_segment(const Breakdown& live) {
 }
 
 void RepeatedSegments::begin(const Breakdown& live) {
+  stop(live);
   watching_ = true;
   // Waiting blocks and garbage collection depend on how often the allocator was called.
   sound_ = allocator_.repeatable();
@@ -35,11 +36,16 @@ void RepeatedSegments::resume(const Breakdown& live) {
   if (watching_ && !inside_) start_segment(live);
 }
 
-bool RepeatedSegments::end(const Breakdown& live) {
-  if (!watching_) return false;
+bool RepeatedSegments::closed(const Breakdown& live) {
+  if (!watching_ || !sound_ || !moved_.empty() || !holds()) return false;
   pause(live);
   watching_ = false;
-  return sound_ && holds() && moved_.empty();
+  return true;
+}
+
+void RepeatedSegments::stop(const Breakdown& live) {
+  pause(live);
+  watching_ = false;
 }
 
 void RepeatedSegments::allocated(allocator::BlockId id, const Breakdown& live) {
@@ -48,7 +54,7 @@ void RepeatedSegments::allocated(allocator::BlockId id, const Breakdown& live) {
     sound_ = false;
     return;
   }
-  if (!inside_) return;
+  if (!inside_ || !sound_) return;
   move(allocator_.address(id), allocator_.size(id));
   Segment& segment = segments_.back();
   ++segment.allocations;
@@ -63,7 +69,7 @@ void RepeatedSegments::allocated(allocator::BlockId id, const Breakdown& live) {
 
 void RepeatedSegments::freed(allocator::BlockId id) {
   if (small(id) != inside_) sound_ = false;
-  if (inside_) move(allocator_.address(id), -allocator_.size(id));
+  if (inside_ && sound_) move(allocator_.address(id), -allocator_.size(id));
 }
 
 void RepeatedSegments::move(allocator::Address address, Bytes size) {

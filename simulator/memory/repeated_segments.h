@@ -25,7 +25,8 @@ class RepeatedSegments {
   void begin(const Breakdown& live);
   void pause(const Breakdown& live);
   void resume(const Breakdown& live);
-  bool end(const Breakdown& live);
+  bool closed(const Breakdown& live);
+  void stop(const Breakdown& live);
   /// A block came or went. O(1).
   void allocated(allocator::BlockId id, const Breakdown& live);
   void freed(allocator::BlockId id);

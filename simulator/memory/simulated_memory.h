@@ -73,7 +73,8 @@ class SimulatedMemory final : public Memory, private Repetition {
   void begin() override { repeated_.begin(live_); }
   void pause() override { repeated_.pause(live_); }
   void resume() override { repeated_.resume(live_); }
-  bool end() override { return repeated_.end(live_) && !failed_; }
+  bool closed() override { return !failed_ && repeated_.closed(live_); }
+  void stop() override { repeated_.stop(live_); }
   void apply(std::size_t segment) override;
 
   allocator::CachingAllocator allocator_;

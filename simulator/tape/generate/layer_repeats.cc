@@ -6,27 +6,40 @@ namespace headroom::tape {
 
 void LayerRepeats::start(Tape& tape, Repetition* repetition, KvCache* cache, int layers) {
   tape_ = &tape;
-  repetition_ = layers >= kFirst + 2 * kPeriod ? repetition : nullptr;
+  repetition_ = layers > kFirst + 2 ? repetition : nullptr;
   cache_ = cache;
   layers_ = layers;
-  proved_ = false;
+  first_ = kFirst;
+  period_ = 0;
+}
+
+void LayerRepeats::stop() {
+  if (repetition_ != nullptr) repetition_->stop();
+  repetition_ = nullptr;
+}
+
+/// Before layer `index`, when the layer before has let go of its input.
+void LayerRepeats::watch(int index) {
+  if (index > first_ && repetition_->closed()) {
+    period_ = index - first_;
+  } else if (index == kFirst || index == first_ + kLongest) {
+    first_ = index;
+    repetition_->begin();
+  }
 }
 
 Tensor LayerRepeats::layer(int index, const Tensor& hidden, const std::function<Tensor()>& run) {
-  if (index == kFirst) repetition_->begin();
-  // The layer before lets go of its input only when its caller has the output: now.
-  if (index == kFirst + kPeriod) proved_ = repetition_->end();
-  const int place = (index - kFirst) % kPeriod;
-  if (!proved_ || index - place + kPeriod > layers_) return run();
-  leave_out(index);
+  if (period_ == 0) watch(index);
+  const int place = period_ > 0 ? (index - first_) % period_ : 0;
+  if (period_ == 0 || index - place + period_ > layers_) return run();
+  leave_out(place, index);
   return hidden;
 }
 
-void LayerRepeats::leave_out(int index) {
-  const auto place = static_cast<std::size_t>((index - kFirst) % kPeriod);
-  repetition_->apply(place);
+void LayerRepeats::leave_out(int place, int index) {
+  repetition_->apply(static_cast<std::size_t>(place));
   cache_->grow(*tape_, static_cast<std::size_t>(index));
-  if (place == kPeriod - 1) repetition_->apply(kPeriod);
+  if (place == period_ - 1) repetition_->apply(static_cast<std::size_t>(period_));
 }
 
 }  // namespace headroom::tape
