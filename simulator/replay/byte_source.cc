@@ -40,7 +40,7 @@ Result<ByteSource> ByteSource::open(const std::string& path) {
     source.file_->handle = gzopen(path.c_str(), "rb");
   }
   if (source.file_->handle == nullptr) return cannot(std::strerror(errno));
-  gzbuffer(source.file_->handle, 1 << 20);
+  gzbuffer(source.file_->handle, 1 << 17);  // Larger reads of plain files then go past it.
   return source;
 }
 

@@ -56,26 +56,9 @@ void StringTable::grow() {
   slots_ = std::move(slots);
 }
 
-PickleValue PickleHeap::make_integer(std::int64_t value) {
-  if (PickleValue::fits(value)) [[likely]]
-    return {PickleKind::integer, value};
-  wide_.push_back(value);
-  return {PickleKind::wide_integer, static_cast<std::int64_t>(wide_.size() - 1)};
-}
-
 PickleValue PickleHeap::make_real(double value) {
   reals_.push_back(value);
   return {PickleKind::real, static_cast<std::int64_t>(reals_.size() - 1)};
-}
-
-PickleValue PickleHeap::make_list() {
-  lists_.emplace_back();
-  return {PickleKind::list, static_cast<std::int64_t>(lists_.size() - 1)};
-}
-
-PickleValue PickleHeap::make_dict() {
-  dicts_.push_back(kUntouched);
-  return {PickleKind::dict, static_cast<std::int64_t>(dicts_.size() - 1)};
 }
 
 PickleValue PickleHeap::make_tuple(std::span<const PickleValue> items) {
@@ -89,13 +72,6 @@ PickleValue PickleHeap::make_tuple(std::span<const PickleValue> items) {
                        static_cast<std::uint32_t>(items.size()));
   tuple_items_.insert(tuple_items_.end(), items.begin(), items.end());
   return {PickleKind::tuple, static_cast<std::int64_t>(tuples_.size() - 1)};
-}
-
-std::optional<std::int64_t> PickleHeap::integer(PickleValue value) const {
-  if (value.is(PickleKind::integer)) [[likely]]
-    return value.number();
-  if (value.is(PickleKind::wide_integer)) return wide_[value.index()];
-  return std::nullopt;
 }
 
 std::optional<double> PickleHeap::real(PickleValue value) const {
@@ -114,27 +90,38 @@ std::span<const PickleValue> PickleHeap::tuple(PickleValue value) const {
   return std::span(tuple_items_).subspan(first, count);
 }
 
+std::uint32_t PickleHeap::open_list() {
+  if (unused_lists_.empty()) {
+    open_lists_.emplace_back();
+    return static_cast<std::uint32_t>(open_lists_.size() - 1);
+  }
+  const std::uint32_t list = unused_lists_.back();
+  unused_lists_.pop_back();
+  return list;
+}
+
 bool PickleHeap::append(PickleValue list, std::span<const PickleValue> items) {
-  List& target = lists_[list.index()];
-  if (target.sealed != 0) return false;
-  list_memory_ -= target.items.capacity() * sizeof(PickleHandle);
-  if (target.items.empty()) target.items.reserve(items.size());
-  for (const PickleValue& item : items) target.items.push_back(handle(item));
-  list_memory_ += target.items.capacity() * sizeof(PickleHandle);
+  const std::uint32_t state = lists_[list.index()];
+  if ((state & kSealed) != 0) return false;
+  std::vector<PickleHandle>& target = open_lists_[state];
+  list_memory_ -= target.capacity() * sizeof(PickleHandle);
+  if (target.capacity() == 0) target.reserve(items.size());
+  for (const PickleValue& item : items) target.push_back(handle(item));
+  list_memory_ += target.capacity() * sizeof(PickleHandle);
   return true;
 }
 
 void PickleHeap::seal(PickleValue list, std::uint32_t number) {
-  List& target = lists_[list.index()];
-  list_memory_ -= target.items.capacity() * sizeof(PickleHandle);
-  target.items = {};
-  target.sealed = number + 1;
-}
-
-std::optional<std::uint32_t> PickleHeap::sealed(PickleValue list) const {
-  const std::uint32_t number = lists_[list.index()].sealed;
-  if (number == 0) return std::nullopt;
-  return number - 1;
+  constexpr std::size_t kKept = 64;  // Items; the memory of longer lists goes back.
+  const std::uint32_t state = lists_[list.index()];
+  std::vector<PickleHandle>& items = open_lists_[state];
+  items.clear();
+  if (items.capacity() > kKept) {
+    list_memory_ -= items.capacity() * sizeof(PickleHandle);
+    std::vector<PickleHandle>().swap(items);
+  }
+  unused_lists_.push_back(state);
+  lists_[list.index()] = number | kSealed;
 }
 
 void PickleHeap::add_pairs(PickleValue dict, std::span<const PickleValue> keys_and_values) {
@@ -154,18 +141,9 @@ std::span<const PickleHeap::Pair> PickleHeap::pairs(PickleValue dict) const {
   return maps_[record(dict).index];
 }
 
-PickleHandle PickleHeap::handle(PickleValue value) {
-  const PickleKind kind = value.kind();
-  if (kind >= PickleKind::string) [[likely]]
-    return (static_cast<std::uint32_t>(kind) - static_cast<std::uint32_t>(PickleKind::string) + 1) << 29 |
-           value.index();
-  others_.push_back(value);
-  return static_cast<PickleHandle>(others_.size() - 1);
-}
-
 std::size_t PickleHeap::memory() const {
-  return strings_.memory() + lists_.size() * sizeof(List) + list_memory_ + dicts_.memory() + map_memory_ +
-         maps_.size() * sizeof(std::vector<Pair>) +
+  return strings_.memory() + lists_.memory() + open_lists_.size() * sizeof(std::vector<PickleHandle>) +
+         list_memory_ + dicts_.memory() + map_memory_ + maps_.size() * sizeof(std::vector<Pair>) +
          (wide_.capacity() + reals_.capacity() + others_.capacity()) * 8 +
          tuple_items_.capacity() * sizeof(PickleValue) + tuples_.capacity() * 8;
 }

@@ -89,25 +89,49 @@ class PickleHeap {
   StringTable& strings() { return strings_; }
   const StringTable& strings() const { return strings_; }
 
-  PickleValue make_integer(std::int64_t value);
+  PickleValue make_integer(std::int64_t value) {
+    if (PickleValue::fits(value)) [[likely]]
+      return {PickleKind::integer, value};
+    wide_.push_back(value);
+    return {PickleKind::wide_integer, static_cast<std::int64_t>(wide_.size() - 1)};
+  }
   PickleValue make_real(double value);
   PickleValue make_string(std::string_view text) { return {PickleKind::string, strings_.intern(text)}; }
-  PickleValue make_list();
-  PickleValue make_dict();
+  PickleValue make_list() {
+    lists_.push_back(open_list());
+    return {PickleKind::list, static_cast<std::int64_t>(lists_.size() - 1)};
+  }
+  PickleValue make_dict() {
+    dicts_.push_back(kUntouched);
+    return {PickleKind::dict, static_cast<std::int64_t>(dicts_.size() - 1)};
+  }
   PickleValue make_tuple(std::span<const PickleValue> items);
 
   /// The value of an integer of any width.
-  std::optional<std::int64_t> integer(PickleValue value) const;
+  std::optional<std::int64_t> integer(PickleValue value) const {
+    if (value.is(PickleKind::integer)) [[likely]]
+      return value.number();
+    if (value.is(PickleKind::wide_integer)) return wide_[value.index()];
+    return std::nullopt;
+  }
   std::optional<double> real(PickleValue value) const;  ///< of a float or an integer
   std::optional<std::string_view> string(PickleValue value) const;
   std::span<const PickleValue> tuple(PickleValue value) const;
 
   /// False when the list was sealed.
   bool append(PickleValue list, std::span<const PickleValue> items);
-  std::span<const PickleHandle> list(PickleValue list) const { return lists_[list.index()].items; }
-  /// Replaces a list's items by a number for good: what the application made of them.
+  std::span<const PickleHandle> list(PickleValue list) const {
+    const std::uint32_t state = lists_[list.index()];
+    if ((state & kSealed) != 0) return {};
+    return open_lists_[state];
+  }
+  /// Replaces a list's items by a number below 2^31 for good: what the application made of them.
   void seal(PickleValue list, std::uint32_t number);
-  std::optional<std::uint32_t> sealed(PickleValue list) const;
+  std::optional<std::uint32_t> sealed(PickleValue list) const {
+    const std::uint32_t state = lists_[list.index()];
+    if ((state & kSealed) == 0) return std::nullopt;
+    return state & ~kSealed;
+  }
 
   PickleRecord record(PickleValue dict) const { return unpack(dicts_[dict.index()]); }
   void set_record(PickleValue dict, PickleRecord record) { dicts_[dict.index()] = pack(record); }
@@ -117,7 +141,14 @@ class PickleHeap {
   bool untouched(PickleValue dict) const { return dicts_[dict.index()] == kUntouched; }
   std::span<const Pair> pairs(PickleValue dict) const;
 
-  PickleHandle handle(PickleValue value);
+  PickleHandle handle(PickleValue value) {
+    const PickleKind kind = value.kind();
+    if (kind >= PickleKind::string) [[likely]]
+      return (static_cast<std::uint32_t>(kind) - static_cast<std::uint32_t>(PickleKind::string) + 1) << 29 |
+             value.index();
+    others_.push_back(value);
+    return static_cast<PickleHandle>(others_.size() - 1);
+  }
   PickleValue value(PickleHandle handle) const {
     const std::uint32_t kind = handle >> 29;
     if (kind == 0) return others_[handle];
@@ -134,10 +165,7 @@ class PickleHeap {
   }
 
  private:
-  struct List {
-    std::vector<PickleHandle> items;
-    std::uint32_t sealed = 0;  ///< number + 1
-  };
+  static constexpr std::uint32_t kSealed = 1u << 31;
   static constexpr std::uint32_t kUntouched = 0xFFFFFFFFu;
   static std::uint32_t pack(PickleRecord r) { return static_cast<std::uint32_t>(r.kind) << 29 | r.index; }
   static PickleRecord unpack(std::uint32_t bits) {
@@ -145,10 +173,14 @@ class PickleHeap {
     return {static_cast<std::uint8_t>(bits >> 29), bits & kMaxPickleIndex};
   }
 
+  std::uint32_t open_list();
+
   StringTable strings_;
   std::vector<std::int64_t> wide_;
   std::vector<double> reals_;
-  std::deque<List> lists_;
+  ChunkedVector<std::uint32_t> lists_;  ///< index into open_lists_, or a sealed list's number with kSealed
+  std::deque<std::vector<PickleHandle>> open_lists_;
+  std::vector<std::uint32_t> unused_lists_;  ///< of open_lists_: sealed lists leave theirs to the next
   std::size_t list_memory_ = 0;
   ChunkedVector<std::uint32_t> dicts_;  ///< packed record, or index into maps_
   std::deque<std::vector<Pair>> maps_;

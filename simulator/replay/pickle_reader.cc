@@ -15,6 +15,18 @@ constexpr std::size_t kWindow = std::size_t{1} << 20;
 /// No opcode with its fixed-size argument is longer.
 constexpr std::size_t kLongestOpcode = 16;
 
+/// A little-endian number.
+template <typename Number>
+Number load(const unsigned char* at) {
+  Number value;
+  std::memcpy(&value, at, sizeof value);
+  if constexpr (std::endian::native == std::endian::big) {
+    auto* bytes = reinterpret_cast<unsigned char*>(&value);
+    std::reverse(bytes, bytes + sizeof value);
+  }
+  return value;
+}
+
 std::string_view kind_name(PickleKind kind) {
   return describe(kind);
 }
@@ -109,6 +121,10 @@ Result<PickleValue> PickleReader::read() {
   HEADROOM_TRY(header());
   for (;;) {
     if (end_ - next_ < kLongestOpcode && !ended_) HEADROOM_TRY(refill(kLongestOpcode));
+    HEADROOM_ASSIGN(const bool ended, run_window());
+    if (ended) break;
+    if (!ended_) continue;
+    // The last bytes of the file, one by one.
     op_at_ = position();
     if (next_ == end_) return bad("the file ends before the pickle's STOP: it is truncated");
     HEADROOM_ASSIGN(const bool stopped, step());
@@ -116,6 +132,81 @@ Result<PickleValue> PickleReader::read() {
   }
   HEADROOM_TRY(finish());
   return stack_.back();
+}
+
+/// The frequent opcodes, as long as any opcode lies whole in the window; what is rare, or wrong, goes to
+/// step(). True: STOP.
+Result<bool> PickleReader::run_window() {
+  while (end_ - next_ >= kLongestOpcode) {
+    const auto* at = reinterpret_cast<const unsigned char*>(window_.get()) + next_;
+    const auto* last = reinterpret_cast<const unsigned char*>(window_.get()) + end_ - kLongestOpcode;
+    bool frequent = true;
+    while (frequent && at <= last) {
+      switch (static_cast<PickleOp>(*at)) {
+        case PickleOp::binget:
+        case PickleOp::long_binget: {
+          const bool wide = static_cast<PickleOp>(*at) == PickleOp::long_binget;
+          const std::size_t index = wide ? load<std::uint32_t>(at + 1) : at[1];
+          if (index >= memo_.size()) {
+            frequent = false;
+            break;
+          }
+          stack_.push_back(heap_.value(memo_[index]));
+          at += wide ? 5 : 2;
+          break;
+        }
+        case PickleOp::memoize:
+          if (stack_.empty()) {
+            frequent = false;
+            break;
+          }
+          memo_.push_back(heap_.handle(stack_.back()));
+          ++at;
+          break;
+        case PickleOp::binint1:
+          stack_.emplace_back(PickleKind::integer, at[1]);
+          at += 2;
+          break;
+        case PickleOp::binint2:
+          stack_.emplace_back(PickleKind::integer, load<std::uint16_t>(at + 1));
+          at += 3;
+          break;
+        case PickleOp::binint:
+          stack_.emplace_back(PickleKind::integer, static_cast<std::int32_t>(load<std::uint32_t>(at + 1)));
+          at += 5;
+          break;
+        case PickleOp::long1: {
+          const unsigned width = at[1];
+          if (width == 0 || width > 8) {
+            frequent = false;
+            break;
+          }
+          const unsigned unused = 64 - 8 * width;
+          stack_.push_back(
+              heap_.make_integer(static_cast<std::int64_t>(load<std::uint64_t>(at + 2) << unused) >> unused));
+          at += 2 + width;
+          break;
+        }
+        case PickleOp::mark:
+          if (marks_.size() >= limits_.marks) {
+            frequent = false;
+            break;
+          }
+          marks_.push_back(stack_.size());
+          ++at;
+          break;
+        default:
+          frequent = false;
+          break;
+      }
+    }
+    next_ = static_cast<std::size_t>(at - reinterpret_cast<const unsigned char*>(window_.get()));
+    if (frequent) break;
+    op_at_ = position();
+    HEADROOM_ASSIGN(const bool stopped, step());
+    if (stopped) return true;
+  }
+  return false;
 }
 
 Status PickleReader::finish() {

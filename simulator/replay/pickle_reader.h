@@ -60,7 +60,8 @@ class PickleReader {
   std::uint64_t take(std::size_t bytes);
   std::size_t position() const { return consumed_ + next_; }
 
-  Result<bool> step();  ///< true: STOP
+  Result<bool> run_window();
+  Result<bool> step();  ///< one opcode; true: STOP
   Status number(std::uint8_t op);
   Status string(std::size_t length);
   Status memo_get(std::size_t index);

@@ -60,6 +60,14 @@ struct SnapshotRecords::Fields {
   std::string place() const { return fmt::format("{} {}", what, number); }
   bool has(Key key) const { return (present >> key & 1) != 0; }
 
+  /// The usual case: an integer in [0, kLargest]. False: something else, which the functions below judge.
+  bool plain(Key key, std::int64_t& out) const {
+    if (!has(key) || !values[key].is(PickleKind::integer)) return false;
+    const std::int64_t value = values[key].number();
+    if (value < 0 || value > kLargest) return false;
+    out = value;
+    return true;
+  }
   /// An integer; `fallback` when the key is absent, an error when there is none.
   Result<std::int64_t> integer(Key key, std::optional<std::int64_t> fallback = std::nullopt) const {
     if (!has(key)) {
@@ -137,11 +145,15 @@ Result<PickleRecord> SnapshotRecords::fold_event(PickleHeap& heap, Fields& field
   if (event.action != TraceAction::other) {
     if (event.action == TraceAction::oom) {
       HEADROOM_ASSIGN(event.address, fields.size(kDeviceFree, 0));
-    } else {
+    } else if (!fields.plain(kAddr, event.address)) {
       HEADROOM_ASSIGN(event.address, fields.address(kAddr));
     }
-    HEADROOM_ASSIGN(event.size, fields.size(kSize));
-    HEADROOM_ASSIGN(event.time_us, fields.integer(kTimeUs, 0));
+    if (!fields.plain(kSize, event.size)) {
+      HEADROOM_ASSIGN(event.size, fields.size(kSize));
+    }
+    if (!fields.plain(kTimeUs, event.time_us)) {
+      HEADROOM_ASSIGN(event.time_us, fields.integer(kTimeUs, 0));
+    }
     HEADROOM_ASSIGN(event.stack, stack_of(heap, fields));
     HEADROOM_ASSIGN(event.context, context_of(heap, fields));
   }
@@ -181,12 +193,13 @@ Result<StackId> SnapshotRecords::stack_of(PickleHeap& heap, const Fields& fields
 
 Result<std::uint16_t> SnapshotRecords::context_of(const PickleHeap&, const Fields& fields) {
   TraceContext context;
-  HEADROOM_ASSIGN(context.stream, fields.integer(kStream, 0));
+  if (!fields.plain(kStream, context.stream)) {
+    HEADROOM_ASSIGN(context.stream, fields.integer(kStream, 0));
+  }
   if (fields.has(kPoolId)) {
     HEADROOM_ASSIGN(context.pool, fields.pool(kPoolId));
   }
-  if (!snapshot_.contexts.empty() && snapshot_.contexts.back() == context)
-    return static_cast<std::uint16_t>(snapshot_.contexts.size() - 1);
+  if (!snapshot_.contexts.empty() && snapshot_.contexts[last_context_] == context) return last_context_;
   const auto [at, fresh] = context_ids_.try_emplace({context.stream, context.pool},
                                                     static_cast<std::uint16_t>(snapshot_.contexts.size()));
   if (fresh) {
@@ -194,7 +207,7 @@ Result<std::uint16_t> SnapshotRecords::context_of(const PickleHeap&, const Field
       return fail(fmt::format("{}: more than 65,535 pairs of stream and pool", fields.place()));
     snapshot_.contexts.push_back(context);
   }
-  return at->second;
+  return last_context_ = at->second;
 }
 
 Result<PickleRecord> SnapshotRecords::fold_block(PickleHeap& heap, Fields& fields) {

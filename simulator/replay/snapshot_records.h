@@ -49,6 +49,7 @@ class SnapshotRecords : public PickleRecords {
 
   Snapshot& snapshot_;
   std::map<std::pair<std::int64_t, std::optional<PoolKey>>, std::uint16_t> context_ids_;
+  std::uint16_t last_context_ = 0;
   ChunkedVector<SnapshotBlock> blocks_;
   std::deque<SnapshotSegment> segments_;
   std::size_t segment_blocks_ = 0;
