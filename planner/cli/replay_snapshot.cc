@@ -143,12 +143,7 @@ Status write_files(const Replayed& replayed, const std::vector<replay::Allocatio
   if (arguments.common.json)
     HEADROOM_TRY(write_output(*arguments.common.json, replay_json(replayed), streams));
   if (const auto path = arguments.find("--pickle")) {
-    std::string pickle;
-    HEADROOM_TRY(replay::write_snapshot(replayed.snapshot, [&](std::string_view piece) {
-      pickle += piece;
-      return Status{};
-    }));
-    HEADROOM_TRY(write_output(*path, pickle, streams));
+    HEADROOM_TRY(write_output(*path, replay::snapshot_pickle(replayed.snapshot), streams));
   }
   if (const auto path = arguments.find("--events")) {
     if (kept.size() != 1)

@@ -8,6 +8,7 @@
 #include "planner/writers/table.h"
 #include "simulator/phases/device_run.h"
 #include "simulator/phases/simulate.h"
+#include "simulator/replay/snapshot_writer.h"
 
 namespace headroom::cli {
 
@@ -16,6 +17,7 @@ Command simulate_command() {
           .summary = "runs every allocation and free of a job's steps over the simulated allocators",
           .options = {{"CONFIG", "", "the run's configuration; `-` reads standard input", true},
                       {"--events", "FILE", "write the complete stream of allocations and frees (JSON)"},
+                      {"--pickle", "FILE", "write the run as a memory snapshot, for PyTorch's memory_viz"},
                       {"--holders", "N", "how many holders at the overall peak to list (default 10)"}},
           .common = kJobFlags | kHardwareFlags | kBudgetFlags | kJsonFlag | kReportFlags,
           .run = simulate};
@@ -26,21 +28,24 @@ int simulate(const Arguments& arguments, Streams& streams) {
   HEADROOM_CLI_ASSIGN(const auto count, arguments.integer("--holders", 0, 1000), streams);
   HEADROOM_CLI_ASSIGN(const Run run, load_run(arguments.text("CONFIG"), common, streams), streams);
   EventStream events;
+  replay::Snapshot snapshot;
   const Executor executor = [&](const Job& job, const Hardware& hardware) -> Result<Report> {
     // Processes beside the trainer share the device: all of them run. Streams and holders are a lone
     // trainer's.
     if (job.processes.size() > 1) {
-      if (arguments.has("--events"))
-        return fail(Error{
-            .message = "expected a job of one process, found several; their streams are not written yet",
-            .file = {},
-            .key = "--events"});
+      for (const char* flag : {"--events", "--pickle"})
+        if (arguments.has(flag))
+          return fail(Error{
+              .message = "expected a job of one process, found several; their streams are not written yet",
+              .file = {},
+              .key = flag});
       return run_on_device(job, hardware, Fidelity::every_allocation);
     }
     SimulateOptions options = options_for(job, hardware);
     options.holder_count = count.value_or(10);
     options.holders = options.holder_count > 0 && !common.quiet;
     if (arguments.has("--events")) options.events = &events;
+    if (arguments.has("--pickle")) options.snapshot = &snapshot;
     return headroom::simulate(job, options);
   };
   HEADROOM_CLI_ASSIGN(const Report report, predict(run, executor), streams);
@@ -48,9 +53,13 @@ int simulate(const Arguments& arguments, Streams& streams) {
     HEADROOM_CLI_TRY(
         write_output(arguments.text("--events"), writers::events_json(events, report.title), streams),
         streams);
+  if (arguments.has("--pickle"))
+    HEADROOM_CLI_TRY(write_output(arguments.text("--pickle"), replay::snapshot_pickle(snapshot), streams),
+                     streams);
   HEADROOM_CLI_TRY(write_reports({&report, 1}, common, streams), streams);
-  if (!takes_standard_output(common) && arguments.text("--events") != "-" && !common.quiet)
-    streams.out << writers::table(report, {.colour = streams.colour});
+  const bool taken =
+      takes_standard_output(common) || arguments.text("--events") == "-" || arguments.text("--pickle") == "-";
+  if (!taken && !common.quiet) streams.out << writers::table(report, {.colour = streams.colour});
   return report.fits ? kDone : kOver;
 }
 

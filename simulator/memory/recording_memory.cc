@@ -5,6 +5,7 @@ namespace headroom {
 Block RecordingMemory::allocate(Bytes requested, Stream stream, Label label) {
   if (requested == 0) return kNoBlock;
   Entry entry{next_id_++, requested, kNoBlock};
+  if (before_) before_(label);
   if (inner_ != nullptr) entry.inner = inner_->allocate(requested, stream, label);
   events_.push_back({MemoryEvent::Kind::allocate, stream, entry.id, requested, label});
   live_ += requested;

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "simulator/memory/memory.h"
@@ -22,6 +24,9 @@ struct MemoryEvent {
 class RecordingMemory final : public Memory {
  public:
   explicit RecordingMemory(Memory* inner = nullptr) : inner_(inner) {}
+
+  /// Called with each allocation's label, before `inner` sees the allocation.
+  void before_allocations(std::function<void(Label)> call) { before_ = std::move(call); }
 
   Block allocate(Bytes requested, Stream stream, Label label) override;
   void free(Block block) override;
@@ -46,6 +51,7 @@ class RecordingMemory final : public Memory {
     Block inner = kNoBlock;
   };
   Memory* inner_;
+  std::function<void(Label)> before_;
   std::vector<MemoryEvent> events_;
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> unused_;

@@ -7,6 +7,7 @@
 
 #include "simulator/allocator/virtual_device.h"
 #include "simulator/memory/simulated_memory.h"
+#include "simulator/phases/run_recorder.h"
 #include "simulator/phases/trainer.h"
 
 namespace headroom {
@@ -23,7 +24,8 @@ class Run {
         memory_(settings, machine_ != nullptr ? machine_->device() : device_),
         working_(machine_ != nullptr ? machine_->attach(memory_) : memory_),
         recording_(&working_) {
-    trainer_.emplace(job, options.events != nullptr ? recording_ : working_, options.traits);
+    const bool recorded = options.events != nullptr || options.snapshot != nullptr;
+    trainer_.emplace(job, recorded ? recording_ : working_, options.traits);
   }
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -44,6 +46,14 @@ class Run {
     return {};
   }
 
+  /// From here on the run is recorded as a snapshot. `recorder` outlives it.
+  void record(RunRecorder& recorder) {
+    recorder_ = &recorder;
+    memory_.allocator().set_observer(&recorder.observer());
+    recording_.before_allocations(
+        [this](Label label) { recorder_->before_allocation(label, trainer_->tape().modules()); });
+  }
+
   SimulatedMemory& memory() { return memory_; }
   const RecordingMemory& recording() const { return recording_; }
   phases::Trainer& trainer() { return *trainer_; }
@@ -54,6 +64,7 @@ class Run {
     if (memory_.out_of_memory()) return {};
     if (machine_ != nullptr) HEADROOM_TRY(machine_->begin_phase());
     ProcessPhase row = begin();
+    if (recorder_ != nullptr && phase.reported) recorder_->begin_phase(name_of(phase));
     if (phase.reported) trainer_->mark(job_.phase_marker);
     for (const Action& action : phase.actions) {
       if (!action.role.empty() &&
@@ -66,6 +77,7 @@ class Run {
       trainer_->tape().memory().empty_cache();
       row.reserved_after_empty = memory_.allocator().reserved();
     }
+    if (recorder_ != nullptr && phase.reported) recorder_->end_phase(name_of(phase));
     if (!phase.reported) return {};
     rows.push_back(report(phase, step, std::move(row)));
     return machine_ != nullptr ? machine_->end_phase(rows.back()) : Status{};
@@ -103,7 +115,7 @@ class Run {
   PhaseReport report(const PhaseSpec& phase, int step, ProcessPhase row) {
     PhaseReport out;
     out.step = step;
-    out.phase = phase.name.empty() ? name(phase.kind) : phase.name;
+    out.phase = name_of(phase);
     out.peak_device = row.peak_reserved + row.outside;
     out.at_peak_device = row.at_peak_allocated;
     out.at_peak_device[Component::allocator_slack] = row.peak_reserved - row.peak_allocated;
@@ -113,6 +125,10 @@ class Run {
     return out;
   }
 
+  static std::string name_of(const PhaseSpec& phase) {
+    return phase.name.empty() ? std::string(name(phase.kind)) : phase.name;
+  }
+
   const Job& job_;
   Machine* machine_;
   bool leave_out_repetitions_;
@@ -120,6 +136,7 @@ class Run {
   SimulatedMemory memory_;
   Memory& working_;  ///< what the program calls: `memory_`, or the machine over it
   RecordingMemory recording_;
+  RunRecorder* recorder_ = nullptr;
   std::optional<phases::Trainer> trainer_;
 };
 
@@ -158,7 +175,9 @@ Result<Report> simulate(const Job& job, const SimulateOptions& options) {
   DeviceReport device;
   std::int64_t peak = 0;
   {
+    RunRecorder recorder;
     Run run(job, options, settings);
+    if (options.snapshot != nullptr) run.record(recorder);
     HEADROOM_TRY(run.execute(device.phases));
     if (run.memory().left_out_wrongly()) {
       SimulateOptions everything = options;
@@ -170,6 +189,7 @@ Result<Report> simulate(const Job& job, const SimulateOptions& options) {
       const tape::ModuleNames& names = run.trainer().tape().modules();
       for (std::uint32_t i = 0; i < names.size(); ++i) options.events->modules.push_back(names.text(i));
     }
+    if (options.snapshot != nullptr) *options.snapshot = recorder.finish(run.memory().allocator(), conf);
     peak = run.memory().peak_allocation();
   }
   if (options.holders) {

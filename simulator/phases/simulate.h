@@ -8,6 +8,7 @@
 #include "simulator/job/job.h"
 #include "simulator/memory/recording_memory.h"
 #include "simulator/phases/machine.h"
+#include "simulator/replay/snapshot.h"
 #include "simulator/report/executor.h"
 #include "simulator/report/report.h"
 #include "simulator/tape/core/tape.h"
@@ -27,8 +28,9 @@ struct SimulateOptions {
   tape::DeviceTraits traits;
   bool holders = false;  ///< the largest holders at the overall peak (a second run)
   std::int64_t holder_count = 10;
-  EventStream* events = nullptr;      ///< filled when given
-  Machine* machine = nullptr;         ///< real memory and work, in place of the model of a device
+  EventStream* events = nullptr;         ///< filled when given
+  replay::Snapshot* snapshot = nullptr;  ///< filled when given: the run as PyTorch would have recorded it
+  Machine* machine = nullptr;            ///< real memory and work, in place of the model of a device
   bool leave_out_repetitions = true;  ///< equal layers of a decoded token; the report is the same either way
 };
 

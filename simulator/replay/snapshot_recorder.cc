@@ -71,12 +71,12 @@ void SnapshotRecorder::alloc(allocator::BlockId id, Address address, Bytes reque
 
 void SnapshotRecorder::free_requested(allocator::BlockId id, Address address, Bytes requested,
                                       Stream stream) {
-  record(TraceAction::free_requested, address, requested, stream, stack_of_block_[id]);
+  record(TraceAction::free_requested, address, requested, stream, stack_of(id));
 }
 
 void SnapshotRecorder::free_completed(allocator::BlockId id, Address address, Bytes requested,
                                       Stream stream) {
-  record(TraceAction::free_completed, address, requested, stream, stack_of_block_[id]);
+  record(TraceAction::free_completed, address, requested, stream, stack_of(id));
 }
 
 void SnapshotRecorder::out_of_memory(const allocator::OutOfMemory& facts) {
@@ -95,9 +95,9 @@ void SnapshotRecorder::add_segment(const SegmentView& view, std::size_t first, s
   for (std::size_t i = first; i < last; ++i) {
     const SegmentView::BlockView& block = view.blocks[i];
     const SnapshotBlockState state = state_of(block.state);
-    const bool known = state != SnapshotBlockState::inactive && block.id < stack_of_block_.size();
+    const bool in_use = state != SnapshotBlockState::inactive;
     segment.blocks.push_back(
-        {block.address, block.size, block.requested, known ? stack_of_block_[block.id] : 0, state});
+        {block.address, block.size, block.requested, in_use ? stack_of(block.id) : 0, state});
     segment.size += block.size;
   }
   snapshot_.segments.push_back(std::move(segment));

@@ -52,6 +52,10 @@ class SnapshotRecorder : public allocator::Observer {
  private:
   void record(TraceAction action, std::int64_t address, Bytes size, allocator::Stream stream, StackId stack);
   void add_segment(const allocator::SegmentView& view, std::size_t first, std::size_t last);
+  /// 0 for blocks of before the recording.
+  StackId stack_of(allocator::BlockId id) const {
+    return id < stack_of_block_.size() ? stack_of_block_[id] : 0;
+  }
 
   std::int64_t device_, time_us_ = 0;
   Snapshot snapshot_;

@@ -185,4 +185,13 @@ Status write_snapshot(const Snapshot& snapshot, ByteSink sink) {
   return SnapshotWriter(snapshot, std::move(sink)).write();
 }
 
+std::string snapshot_pickle(const Snapshot& snapshot) {
+  std::string bytes;
+  (void)write_snapshot(snapshot, [&](std::string_view piece) {
+    bytes += piece;
+    return Status{};
+  });
+  return bytes;
+}
+
 }  // namespace headroom::replay

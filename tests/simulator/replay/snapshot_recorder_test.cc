@@ -23,15 +23,6 @@ AllocationStream recorded(const std::string& name) {
   return parse_stream(read_text_file(path).value(), path).value();
 }
 
-std::string written(const Snapshot& snapshot) {
-  std::string bytes;
-  EXPECT_TRUE(write_snapshot(snapshot, [&](std::string_view piece) {
-    bytes += piece;
-    return Status{};
-  }));
-  return bytes;
-}
-
 /// A simulated run, written as a pickle, read back, and analysed like a real one, gives what the simulation
 /// counted: over native and expandable segments, splits, streams, retries and a failure at the end.
 TEST(SnapshotRecorder, SimulatedRunsAreSnapshots) {
@@ -47,7 +38,7 @@ TEST(SnapshotRecorder, SimulatedRunsAreSnapshots) {
     for (const std::optional<Bytes> limit : {std::optional<Bytes>{}, std::optional<Bytes>{5 * kGiB}}) {
       const WhatIfSetting setting{"x", conf, true, false};
       const WhatIfOutcome outcome = run_setting(stream, setting, limit).value();
-      const std::string pickle = written(snapshot_of(stream, setting, limit).value());
+      const std::string pickle = snapshot_pickle(snapshot_of(stream, setting, limit).value());
       ByteSource source = ByteSource::memory(pickle);
       const auto snapshot = read_snapshot(source);
       ASSERT_TRUE(snapshot) << name << " " << conf << ": " << snapshot.error().text();
@@ -85,7 +76,7 @@ TEST(SnapshotRecorder, PythonReadsThePickle) {
   const Snapshot snapshot =
       snapshot_of(recorded("fr-qwen2-lora"), {"x", "", false, false}, std::nullopt).value();
   const auto path = std::filesystem::temp_directory_path() / "headroom_written_snapshot.pickle";
-  std::ofstream(path, std::ios::binary) << written(snapshot);
+  std::ofstream(path, std::ios::binary) << snapshot_pickle(snapshot);
   const std::string command = "python3 '" + test::source("tests/support/check_snapshot.py").string() + "' '" +
                               path.string() + "' 2>&1";
   FILE* pipe = popen(command.c_str(), "r");
