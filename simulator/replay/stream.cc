@@ -13,6 +13,9 @@ namespace {
 
 using Kind = StreamEvent::Kind;
 
+/// More than any address space, so that hostile sizes cannot overflow a sum.
+constexpr Bytes kLargest = Bytes{1} << 60;
+
 bool is_release(Kind kind) {
   return kind == Kind::segment_free || kind == Kind::segment_unmap;
 }
@@ -232,7 +235,8 @@ Status check_stream(const AllocationStream& stream) {
           Error{.message = std::move(message), .file = stream.name, .key = fmt::format("event {}", i)});
     };
     if (e.bytes < 0) return bad(fmt::format("a size of {} bytes, expected at least 0", e.bytes));
-    const bool has_id = e.kind == Kind::allocate || e.kind == Kind::free || e.kind == Kind::free_requested;
+    const bool has_id = e.kind == Kind::allocate || e.kind == Kind::free || e.kind == Kind::free_requested ||
+                        e.kind == Kind::record_stream;
     if (has_id && e.id >= stream.allocations) return bad(fmt::format("allocation {} is unknown", e.id));
     switch (e.kind) {
       case Kind::allocate:
@@ -242,6 +246,9 @@ Status check_stream(const AllocationStream& stream) {
       case Kind::free_requested:
         if (states[e.id] != live) return bad(fmt::format("frees allocation {}, which is not live", e.id));
         states[e.id] = requested;
+        break;
+      case Kind::record_stream:
+        if (states[e.id] != live) return bad(fmt::format("uses allocation {}, which is not live", e.id));
         break;
       case Kind::free:
         if (states[e.id] == freed) return bad(fmt::format("frees allocation {} a second time", e.id));
@@ -262,10 +269,10 @@ std::optional<Bytes> recorded_peak_reserved(const AllocationStream& stream) {
   for (std::size_t i = 0; i < stream.events.size(); ++i) {
     const StreamEvent& e = stream.events[i];
     if (is_growth(e.kind)) {
-      reserved += e.bytes;
+      reserved = std::min(reserved, kLargest) + e.bytes;
       seen = true;
     } else if (is_release(e.kind)) {
-      reserved -= e.bytes;
+      reserved = std::max(reserved, -kLargest) - e.bytes;
     }
     peak = std::max(peak, reserved);
   }

@@ -20,6 +20,7 @@ struct StreamEvent {
     allocate,
     free_requested,  ///< dropped, but other streams still use it; `free` follows when they are done
     free,
+    record_stream,  ///< the block is also in use on `stream`: its free waits for that stream's work
     empty_cache,
     phase,  ///< the current phase ends; phase `id` begins, kNoPhase: none
     // What the recorded allocator did on the way: for comparison, never executed.

@@ -17,15 +17,17 @@ using Kind = StreamEvent::Kind;
 constexpr Bytes kMarkerRequest = 7777;
 constexpr std::size_t kElements = 6;
 constexpr std::size_t kMaxDepth = 16;
+constexpr Bytes kLargest = Bytes{1} << 60;  ///< of one request, so that rounding cannot overflow
 
 struct KindName {
   Kind kind;
   std::string_view name;
 };
-constexpr KindName kKinds[] = {
-    {Kind::allocate, "a"},      {Kind::free_requested, "q"}, {Kind::free, "f"},
-    {Kind::empty_cache, "e"},   {Kind::phase, "p"},          {Kind::segment_alloc, "S+"},
-    {Kind::segment_free, "S-"}, {Kind::segment_map, "M+"},   {Kind::segment_unmap, "M-"}};
+constexpr KindName kKinds[] = {{Kind::allocate, "a"},       {Kind::free_requested, "q"},
+                               {Kind::free, "f"},           {Kind::record_stream, "r"},
+                               {Kind::empty_cache, "e"},    {Kind::phase, "p"},
+                               {Kind::segment_alloc, "S+"}, {Kind::segment_free, "S-"},
+                               {Kind::segment_map, "M+"},   {Kind::segment_unmap, "M-"}};
 
 /// Reads the object value by value; events become StreamEvents as soon as their array closes.
 class StreamHandler : public nlohmann::json_sax<nlohmann::json> {
@@ -114,9 +116,16 @@ class StreamHandler : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
+  bool size(std::int64_t value, Bytes& bytes) {
+    bytes = value;
+    return (value >= 0 && value <= kLargest) ||
+           bad_event(fmt::format("a size of {} bytes, expected 0 to 2^60", value));
+  }
+
   bool finish_event() {
     const std::size_t given = elements_;
-    const std::size_t needed = kind_ == Kind::allocate ? 3 : kind_ == Kind::empty_cache ? 1 : 2;
+    const bool three = kind_ == Kind::allocate || kind_ == Kind::record_stream;
+    const std::size_t needed = three ? 3 : kind_ == Kind::empty_cache ? 1 : 2;
     if (given < needed) return bad_event(fmt::format("expected {} elements, found {}", needed, given));
     StreamEvent e{.kind = kind_};
     switch (kind_) {
@@ -127,15 +136,16 @@ class StreamHandler : public nlohmann::json_sax<nlohmann::json> {
       case Kind::free_requested:
         if (!freed(e)) return false;
         break;
+      case Kind::record_stream:
+        if (!used(e)) return false;
+        break;
       case Kind::empty_cache:
         break;
       case Kind::phase:
         e.id = values_[1] < 0 ? kNoPhase : static_cast<std::uint32_t>(values_[1]);
         break;
       default:
-        if (values_[1] < 0)
-          return bad_event(fmt::format("a size of {} bytes, expected at least 0", values_[1]));
-        e.bytes = values_[1];
+        if (!size(values_[1], e.bytes)) return false;
         break;
     }
     out_.events.push_back(e);
@@ -144,10 +154,9 @@ class StreamHandler : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool allocation(StreamEvent& e, std::size_t given) {
-    if (values_[2] < 0) return bad_event(fmt::format("a size of {} bytes, expected at least 0", values_[2]));
+    if (!size(values_[2], e.bytes)) return false;
     if (ids_.find(values_[1]) != AddressMap::kNone)
       return bad_event(fmt::format("allocation {} is still live", values_[1]));
-    e.bytes = values_[2];
     e.id = out_.allocations++;
     ids_.set(values_[1], e.id);
     // Which of stream and label the fourth element is depends on `format`, which may come later.
@@ -164,6 +173,15 @@ class StreamHandler : public nlohmann::json_sax<nlohmann::json> {
       return bad_event(
           fmt::format("frees allocation {}, which was never made or is free already", values_[1]));
     if (kind_ == Kind::free) ids_.erase(values_[1]);
+    return true;
+  }
+
+  bool used(StreamEvent& e) {
+    e.id = ids_.find(values_[1]);
+    if (e.id == AddressMap::kNone)
+      return bad_event(
+          fmt::format("uses allocation {}, which was never made or is free already", values_[1]));
+    e.stream = static_cast<std::uint32_t>(values_[2]);
     return true;
   }
 
@@ -198,7 +216,7 @@ Status check_indices(AllocationStream& stream) {
       return fail(Error{.message = fmt::format("phase {} of {}", e.id, stream.phases.size()),
                         .file = {},
                         .key = fmt::format("event {}", i)});
-    if (e.kind != Kind::allocate) continue;
+    if (e.kind != Kind::allocate && e.kind != Kind::record_stream) continue;
     if (e.label >= stream.labels.size()) e.label = kNoLabel;
     if (e.stream == kNoLabel) e.stream = 0;
     stream.streams = std::max(stream.streams, e.stream + 1);
@@ -256,6 +274,9 @@ std::string stream_text(const AllocationStream& stream) {
       case Kind::free:
       case Kind::free_requested:
         fmt::format_to(to, ",{}", e.id);
+        break;
+      case Kind::record_stream:
+        fmt::format_to(to, ",{},{}", e.id, e.stream);
         break;
       case Kind::empty_cache:
         break;

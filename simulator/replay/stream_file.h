@@ -16,6 +16,7 @@ namespace headroom::replay {
 ///   ["a", id, bytes, stream, label, pool]   allocation; trailing elements may be missing, label -1: none
 ///   ["q", id]   free requested, completed later by
 ///   ["f", id]   free
+///   ["r", id, stream]   the allocation is also in use on that stream (record_stream)
 ///   ["e"]       empty_cache
 ///   ["p", i]    phase i begins and the one before ends; -1: none begins
 ///   ["S+", bytes] ["S-", bytes] ["M+", bytes] ["M-", bytes]   segment obtained, released, memory mapped,

@@ -19,7 +19,7 @@ using Kind = StreamEvent::Kind;
 /// More than any card: a run without a limit never fails.
 constexpr Bytes kNoLimit = Bytes{1} << 40;
 
-/// A device on which a stream's event is done when the recording says so.
+/// A device whose streams are idle, but for events that are held: those are done when the recording says so.
 class RecordedStreams : public allocator::VirtualDevice {
  public:
   RecordedStreams(Bytes capacity, bool limited)
@@ -29,13 +29,14 @@ class RecordedStreams : public allocator::VirtualDevice {
   /// collection needs.
   Bytes total_memory() const override { return total_; }
   allocator::EventToken record_event(allocator::Stream) override {
-    done_.push_back(false);
+    done_.push_back(true);
     return done_.size() - 1;
   }
   bool event_done(allocator::EventToken event) override { return done_[event]; }
   void wait_event(allocator::EventToken event) override { done_[event] = true; }
 
   allocator::EventToken last_event() const { return done_.size() - 1; }
+  void hold(allocator::EventToken event) { done_[event] = false; }
   void finish(allocator::EventToken event) { done_[event] = true; }
 
  private:
@@ -98,7 +99,11 @@ class Run {
         // another.
         allocator_.record_stream(blocks_[e.id], stand_in());
         free(e.id);
+        device_.hold(device_.last_event());
         pending_.emplace_back(e.id, device_.last_event());
+        return true;
+      case Kind::record_stream:
+        allocator_.record_stream(blocks_[e.id], e.stream);
         return true;
       case Kind::free:
         return finish_free(e.id);

@@ -6,7 +6,6 @@
 #include "simulator/replay/snapshot_analysis.h"
 #include "simulator/replay/snapshot_writer.h"
 #include "tests/support/data.h"
-#include "tests/support/replay.h"
 
 namespace headroom::replay {
 namespace {
@@ -140,24 +139,6 @@ TEST(SnapshotReader, CyclicObjectsAreWrongTypes) {
       "frames]\x94h" +
       std::string(1, '\0') + "au.";
   EXPECT_THAT(read(frames).error().text(), HasSubstr("action: expected a string, found an integer"));
-}
-
-TEST(SnapshotReader, MutatedFilesGiveAnErrorOrASnapshot) {
-  int read_well = 0;
-  for (const char* name : {"basic", "cpp", "streams", "expandable"}) {
-    const std::string bytes = bytes_of(name);
-    for (std::uint64_t i = 0; i < 4000; ++i) {
-      const auto snapshot = read(test::mutated(bytes, i));
-      if (!snapshot) {
-        EXPECT_FALSE(snapshot.error().message.empty());
-        continue;
-      }
-      ++read_well;
-      for (std::size_t device = 0; device < snapshot->traces.size(); ++device)
-        (void)analyse_device(*snapshot, device);
-    }
-  }
-  EXPECT_GT(read_well, 100);
 }
 
 TEST(SnapshotWriter, ReadsBackAsItWas) {

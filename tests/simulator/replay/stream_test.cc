@@ -172,6 +172,9 @@ TEST(StreamFile, NamesTheEventThatCannotBe) {
   EXPECT_EQ(error(R"(["f",0],["a",0,1])"), "no error");
   EXPECT_THAT(error(R"(["a",1,-5])"), HasSubstr("event 1: a size of -5 bytes"));
   EXPECT_THAT(error(R"(["S+",-5])"), HasSubstr("event 1: a size of -5 bytes"));
+  EXPECT_THAT(error(R"(["a",1,9223372036854775807])"), HasSubstr("event 1: a size of 9223372036854775807"));
+  EXPECT_THAT(error(R"(["r",1,1])"), HasSubstr("event 1: uses allocation 1, which was never made"));
+  EXPECT_THAT(error(R"(["q",0],["r",0,1])"), HasSubstr("event 2: uses allocation 0, which is not live"));
   EXPECT_THAT(error(R"(["a",1])"), HasSubstr("event 1: expected 3 elements, found 2"));
   EXPECT_THAT(error(R"(["x",1])"), HasSubstr("event 1: unknown kind `x`"));
   EXPECT_THAT(error(R"(["a",1,1.5])"), HasSubstr("event 1: expected integers, found a fraction"));

@@ -93,6 +93,11 @@ TEST(WhatIf, BlocksFreedWhileInUseStayUntilCompleted) {
   EXPECT_EQ(run_setting(parsed(late), {"x", "", false, false}, std::nullopt)->peak_reserved, 180 * kMib);
 }
 
+TEST(WhatIf, BlocksUsedOnIdleStreamsAreFreeAtTheNextAllocation) {
+  const char* used = R"(["a",0,62914560],["r",0,1],["f",0],["a",1,62914560])";
+  EXPECT_EQ(run_setting(parsed(used), {"x", "", false, false}, std::nullopt)->peak_reserved, 60 * kMib);
+}
+
 TEST(WhatIf, PoolsDoNotShare) {
   const char* pools = R"(["a",0,62914560,0,-1,1],["f",0],["a",1,62914560],["f",1],["a",2,62914560,0,-1,1])";
   EXPECT_EQ(run_setting(parsed(pools), {"x", "", false, false}, std::nullopt)->peak_reserved, 120 * kMib);
