@@ -63,15 +63,44 @@ Tensor attention_mask(AttentionImplementation implementation, const ModelInput& 
   return eager_mask(input, dtype);
 }
 
+Tensor sliding_mask(const ModelInput& input) {
+  Tape& tape = input.ids.tape();
+  const std::int64_t batch = input.ids.size(0), tokens = input.ids.size(1);
+  const std::int64_t columns = input.attention_mask.defined() ? input.attention_mask.size(1) : tokens;
+  // Behind the diagonal, within the window, and both.
+  const Tensor causal = tape.empty({tokens, columns}, DType::boolean, kMask);
+  const Tensor near = tape.empty({tokens, columns}, DType::boolean, kMask);
+  return tape.empty({batch, 1, tokens, columns}, DType::boolean, kMask);
+}
+
+Tensor repeat_heads(const Tensor& grouped, std::int64_t heads) {
+  const std::int64_t groups = heads / grouped.size(1);
+  if (groups == 1) return grouped;
+  const std::int64_t batch = grouped.size(0), tokens = grouped.size(2), d = grouped.size(3);
+  Tensor wide = expand(unsqueeze(grouped, 2), {batch, grouped.size(1), groups, tokens, d});
+  return reshape(std::move(wide), {batch, heads, tokens, d});
+}
+
+Tensor attend_eagerly(const EagerForm& form, const Tensor& query, const Tensor& key, const Tensor& value,
+                      const Tensor& mask, Tensor& weights) {
+  const Tensor keys = repeat_heads(key, query.size(1)), values = repeat_heads(value, query.size(1));
+  if (form.fp32)
+    weights = matmul(to(query, DType::fp32), transpose(to(keys, DType::fp32), 2, 3));
+  else
+    weights = matmul(query, transpose(keys, 2, 3));
+  if (form.scaled) weights = mul_scalar(std::move(weights));
+  if (form.softcap) weights = mul_scalar(tanh(div_scalar(std::move(weights))));
+  if (mask.defined()) weights = add(weights, mask);
+  weights = to(softmax(weights, DType::fp32), form.fp32 ? value.dtype() : query.dtype());
+  Tensor out = matmul(weights, values);
+  return contiguous(transpose(std::move(out), 1, 2));
+}
+
 Tensor attend_heads(AttentionImplementation implementation, const Tensor& query, const Tensor& key,
                     const Tensor& value, const Tensor& mask, Tensor& weights) {
   if (implementation != AttentionImplementation::eager)
     return transpose(scaled_dot_product_attention(query, key, value), 1, 2);
-  weights = mul_scalar(matmul(query, transpose(key, 2, 3)));
-  if (mask.defined()) weights = add(weights, mask);
-  weights = to(softmax(weights, DType::fp32), query.dtype());
-  Tensor out = matmul(weights, value);
-  return contiguous(transpose(std::move(out), 1, 2));
+  return attend_eagerly({}, query, key, value, mask, weights);
 }
 
 }  // namespace headroom::tape

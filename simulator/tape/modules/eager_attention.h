@@ -10,6 +10,21 @@ namespace headroom::tape {
 Tensor attention_mask(AttentionImplementation implementation, const ModelInput& input,
                       const Tensor& position_ids, DType dtype);
 
+/// The mask of layers with a sliding window, once the columns reach it: booleans [B,1,T,columns].
+Tensor sliding_mask(const ModelInput& input);
+
+/// Keys or values [B,kv heads,T,d] copied for each of `heads` query heads; themselves when there are as many.
+Tensor repeat_heads(const Tensor& grouped, std::int64_t heads);
+
+/// How a family's eager attention departs from the usual.
+struct EagerForm {
+  bool scaled = true;    ///< scores are multiplied by a number (Bloom: inside the product)
+  bool fp32 = false;     ///< queries and keys are widened first (GPT-J)
+  bool softcap = false;  ///< scores go through tanh (Gemma 2)
+};
+Tensor attend_eagerly(const EagerForm& form, const Tensor& query, const Tensor& key, const Tensor& value,
+                      const Tensor& mask, Tensor& weights);
+
 /// Attention of [B,heads,T,d] views; the result is [B,T,heads,d]. Eager attention also hands out its
 /// probabilities, which the layer's caller holds until the layer returns: scores, scaled, masked, softmax in
 /// fp32, one copy of values that do not lie in order.

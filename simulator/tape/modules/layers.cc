@@ -28,7 +28,7 @@ Tensor with_adapter(const LinearLayer& layer, const Tensor& input) {
   return result;
 }
 
-/// LlamaRMSNorm.forward.
+/// LlamaRMSNorm.forward; Olmo2RMSNorm casts last.
 Tensor rms_norm(const NormLayer& layer, const Tensor& input) {
   const DType dtype = input.dtype();
   Tensor hidden = to(input, DType::fp32);
@@ -37,10 +37,33 @@ Tensor rms_norm(const NormLayer& layer, const Tensor& input) {
   Tensor shifted = add_scalar(variance);
   Tensor scale = rsqrt(std::move(shifted));
   hidden = mul(hidden, std::move(scale));
-  Tensor narrow = to(hidden, dtype);
-  Tensor out = mul(layer.weight, std::move(narrow));
+  Tensor out;
+  if (layer.form == NormForm::late_cast) {
+    out = to(mul(layer.weight, hidden), dtype);
+  } else {
+    Tensor narrow = to(hidden, dtype);
+    out = mul(layer.weight, std::move(narrow));
+  }
   drop(hidden, variance);
   return out;
+}
+
+/// CohereLayerNorm.forward.
+Tensor python_layer_norm(const NormLayer& layer, const Tensor& input) {
+  Tensor hidden = to(input, DType::fp32);
+  Tensor centre = mean(hidden, -1, true);
+  Tensor variance = mean(pow(sub(hidden, centre)), -1, true);
+  Tensor scale = rsqrt(add_scalar(variance));
+  hidden = mul(sub(hidden, centre), std::move(scale));
+  hidden = mul(to(layer.weight, DType::fp32), std::move(hidden));
+  Tensor out = to(hidden, input.dtype());
+  drop(hidden, centre, variance);
+  return out;
+}
+
+/// OlmoLayerNorm.forward.
+Tensor weightless_layer_norm(const Tensor& input) {
+  return to(layer_norm(to(input, DType::fp32), {}, {}), input.dtype());
 }
 
 /// GemmaRMSNorm.forward: (1 + weight) in fp32, one cast at the end.
@@ -100,7 +123,11 @@ Tensor NormLayer::operator()(Arg input) const {
   Tape& tape = input->tape();
   const ModuleScope scope(tape, module);
   Tensor out;
-  if (norm.kind == NormKind::layer)
+  if (norm.kind == NormKind::layer && form == NormForm::python)
+    out = python_layer_norm(*this, *input);
+  else if (norm.kind == NormKind::layer && !norm.weight)
+    out = weightless_layer_norm(*input);
+  else if (norm.kind == NormKind::layer)
     out = layer_norm(*input, weight, bias);
   else if (norm.plus_one)
     out = rms_norm_plus_one(*this, *input);
@@ -108,21 +135,6 @@ Tensor NormLayer::operator()(Arg input) const {
     out = rms_norm(*this, *input);
   done(input);
   return out;
-}
-
-void GatedMlp::build(Model& model, const std::string& name, std::int64_t hidden, const Mlp& mlp, int layer) {
-  activation = mlp.activation;
-  gate.build(model, name + ".gate_proj", mlp.hidden, hidden, mlp.bias, layer);
-  up.build(model, name + ".up_proj", mlp.hidden, hidden, mlp.bias, layer);
-  down.build(model, name + ".down_proj", hidden, mlp.hidden, mlp.bias, layer);
-}
-
-Tensor GatedMlp::operator()(const Tensor& input) const {
-  Tensor gated = gate(input);
-  gated = tape::activation(activation, std::move(gated));
-  Tensor wide = up(input);
-  Tensor product = mul(std::move(gated), std::move(wide));
-  return down(std::move(product));
 }
 
 Tensor activation(const std::string& name, Arg input) {

@@ -27,24 +27,23 @@ struct LinearLayer {
   Tensor operator()(Arg input) const;
 };
 
+/// How a norm's code departs from its family's usual one.
+enum class NormForm {
+  standard,
+  python,     ///< LayerNorm out of separate operators in fp32 (Cohere)
+  late_cast,  ///< RMSNorm whose weight multiplies in fp32, the cast last (OLMo 2)
+};
+
 /// A norm as the family's Python code writes it: RMSNorm out of separate operators in fp32, or the fused
-/// layer_norm kernel.
+/// layer_norm kernel (on a cast to fp32 when it owns no weight, as OLMo's).
 struct NormLayer {
   Norm norm;
+  NormForm form = NormForm::standard;
   Tensor weight, bias;
   std::uint32_t module = 0;
 
   void build(Model& model, const std::string& name, const Norm& norm, int layer);
   Tensor operator()(Arg input) const;
-};
-
-/// The MLP of Llama-like models: down(act(gate(x)) * up(x)).
-struct GatedMlp {
-  LinearLayer gate, up, down;
-  std::string activation;
-
-  void build(Model& model, const std::string& name, std::int64_t hidden, const Mlp& mlp, int layer);
-  Tensor operator()(const Tensor& input) const;
 };
 
 /// The activation functions of Transformers' ACT2FN by name.

@@ -2,14 +2,15 @@
 
 #include <string_view>
 
+#include "simulator/tape/modules/block_decoder.h"
 #include "simulator/tape/modules/gpt2_decoder.h"
 #include "simulator/tape/modules/layers.h"
 #include "simulator/tape/modules/neox_decoder.h"
 #include "simulator/tape/modules/opt_decoder.h"
-#include "simulator/tape/modules/rotary_decoder.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/embedding.h"
 #include "simulator/tape/operations/linear.h"
+#include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/views.h"
 
 namespace headroom::tape {
@@ -76,9 +77,9 @@ void register_parameter(Model& model, const std::string& name, Tensor& slot, con
   model.parameters_.push_back({name, &slot, layer, embedding});
 }
 
-void Model::build_head(const Tensor& embedding) {
+void Model::build_head(const Tensor& embedding, const std::string& name) {
   if (options_.head == HeadKind::language_model) {
-    head_module_ = intern("lm_head");
+    head_module_ = intern(name);
     const std::int64_t width = decoder_.embedding_dim > 0 ? decoder_.embedding_dim : decoder_.hidden;
     if (decoder_.tied_embeddings) {
       // Allocated like any other, then replaced by the embedding.
@@ -86,9 +87,9 @@ void Model::build_head(const Tensor& embedding) {
       const Tensor unused = tape_.parameter({decoder_.vocabulary, width}, options_.dtype, false);
       tied_ = &embedding;
     } else {
-      register_parameter(*this, "lm_head.weight", head_weight_, {decoder_.vocabulary, width}, -1);
+      register_parameter(*this, name + ".weight", head_weight_, {decoder_.vocabulary, width}, -1);
     }
-    if (decoder_.head_bias) register_parameter(*this, "lm_head.bias", head_bias_, {decoder_.vocabulary}, -1);
+    if (decoder_.head_bias) register_parameter(*this, name + ".bias", head_bias_, {decoder_.vocabulary}, -1);
   } else {
     head_module_ = intern("v_head");
     const std::int64_t width = decoder_.embedding_dim > 0 ? decoder_.embedding_dim : decoder_.hidden;
@@ -114,6 +115,9 @@ Tensor Model::forward(const ModelInput& input) {
     const ComponentScope component(tape_, Component::logits);
     out = linear(rows, tied_ != nullptr ? *tied_ : head_weight_, head_bias_);
     rows.reset();
+    // Gemma 2's cap, Granite's and Cohere's factor.
+    if (decoder_.logits_softcap > 0) out = mul_scalar(tanh(div_scalar(std::move(out))));
+    if (logits_scaled_) out = mul_scalar(std::move(out));
   } else {
     const ModuleScope module(tape_, head_module_);
     out = linear(hidden, head_weight_, {});
@@ -176,12 +180,17 @@ struct Entry {
   std::unique_ptr<Model> (*make)(Tape&, const Architecture&, const std::string&, const ModelOptions&);
 };
 
-/// Families with a program of their own; Llama-like ones share one, picked by their blocks.
+/// Families with a program of their own; the others are put together from blocks.
 constexpr Entry kPrograms[] = {
     {"opt", make<OptDecoder>},
     {"gpt2", make<Gpt2Decoder>},
     {"gpt_neox", make<NeoxDecoder>},
 };
+
+std::string unsupported(const Architecture& architecture, const std::string& what) {
+  return "no tensor program for this model of type \"" + architecture.family + "\" (" + architecture.source +
+         "): " + what;
+}
 
 }  // namespace
 
@@ -189,9 +198,12 @@ Result<std::unique_ptr<Model>> make_model(Tape& tape, const Architecture& archit
                                           const std::string& path, const ModelOptions& options) {
   for (const Entry& entry : kPrograms)
     if (entry.family == architecture.family) return entry.make(tape, architecture, path, options);
-  if (RotaryDecoder::covers(architecture.decoder)) return make<RotaryDecoder>(tape, architecture, path, options);
-  return fail("no tensor program for models of type \"" + architecture.family + "\" (" + architecture.source +
-              "); expected a Llama-like decoder, opt, gpt2 or gpt_neox");
+  const DecoderForm* form = find_decoder_form(architecture);
+  if (form == nullptr)
+    return fail(unsupported(architecture, "expected one whose attention has no sinks, and rotary positions"));
+  if (form->eager_only && options.attention != AttentionImplementation::eager)
+    return fail(unsupported(architecture, "its attention has no fused form; expected eager attention"));
+  return std::unique_ptr<Model>(std::make_unique<BlockDecoder>(tape, architecture, *form, path, options));
 }
 
 }  // namespace headroom::tape

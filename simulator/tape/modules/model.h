@@ -121,7 +121,7 @@ class Model {
  protected:
   friend void register_parameter(Model&, const std::string&, Tensor&, const Shape&, int);
   /// Builds the head after the body: lm_head (allocated, then dropped when tied) or v_head.
-  void build_head(const Tensor& embedding);
+  void build_head(const Tensor& embedding, const std::string& name = "lm_head");
   /// The token embedding with hooks.
   Tensor embed(std::uint32_t module, const Tensor& table, const Tensor& ids);
   /// A decoder layer with hooks and, in training, checkpointing around it.
@@ -138,6 +138,7 @@ class Model {
   const Tensor* tied_ = nullptr;
   Tensor head_weight_, head_bias_;
   std::uint32_t head_module_ = 0;
+  bool logits_scaled_ = false;  ///< multiplied by a number
   LayerRepeats repeats_;
 };
 

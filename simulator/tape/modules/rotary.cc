@@ -37,6 +37,31 @@ Tensor rotate_half(const Tensor& x) {
   return out;
 }
 
+/// One of queries and keys, whole heads, by a form that treats them apart.
+Tensor rotate_one(RotaryForm form, const Tensor& x, const Tensor& cos, const Tensor& sin) {
+  const DType dtype = x.dtype();
+  switch (form) {
+    case RotaryForm::pairs_fp32: {
+      Tensor wide = to(x, DType::fp32);
+      return to(apply_rotary(wide, cos, sin), dtype);
+    }
+    case RotaryForm::halves_fp32:
+      return to(apply_rotary(x, cos, sin), dtype);
+    case RotaryForm::deinterleaved: {
+      const std::int64_t half = x.size(3) / 2;
+      Tensor apart = transpose(view(x, {x.size(0), x.size(1), x.size(2), half, 2}), 3, 4);
+      apart = reshape(std::move(apart), {x.size(0), x.size(1), x.size(2), x.size(3)});
+      return apply_rotary(apart, cos, sin);
+    }
+    case RotaryForm::complex: {
+      Tensor wide = to(x, DType::fp32);
+      return to(mul(std::move(wide), cos), dtype);
+    }
+    default:
+      return apply_rotary(x, cos, sin);
+  }
+}
+
 }  // namespace
 
 void RotaryEmbedding::build(Model& model, const std::string& name, std::int64_t rotary_dim) {
@@ -95,6 +120,20 @@ void apply_partial_rotary(Tensor& query, Tensor& key, const Tensor& cos, const T
   drop(query_part, query_rest, key_part, key_rest);
   query = std::move(new_query);
   key = std::move(new_key);
+}
+
+void rotate(RotaryForm form, Tensor& query, Tensor& key, const Tensor& cos, const Tensor& sin) {
+  if (form == RotaryForm::partial || (form == RotaryForm::pairs && cos.size(-1) < query.size(-1))) {
+    if (form == RotaryForm::partial) return apply_partial_rotary(query, key, cos, sin);
+    // One half of the tables, each number twice.
+    const Tensor twice_cos = clone(cos), twice_sin = clone(sin);
+    return apply_partial_rotary(query, key, twice_cos, twice_sin);
+  }
+  const Tensor wide_cos = unsqueeze(cos, 1), wide_sin = unsqueeze(sin, 1);
+  Tensor turned_query = rotate_one(form, query, wide_cos, wide_sin);
+  Tensor turned_key = rotate_one(form, key, wide_cos, wide_sin);
+  query = std::move(turned_query);
+  key = std::move(turned_key);
 }
 
 }  // namespace headroom::tape

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "simulator/tape/modules/decoder_form.h"
 #include "simulator/tape/modules/model.h"
 
 namespace headroom::tape {
@@ -19,8 +20,11 @@ struct RotaryEmbedding {
 /// apply_rotary_pos_emb of one of q and k, [B,heads,T,d]: x * cos + rotate_half(x) * sin.
 Tensor apply_rotary(const Tensor& x, const Tensor& cos, const Tensor& sin);
 
-/// The same on the first `cos.size(-1)` columns of each head; the others pass. `query` and `key` [B,heads,T,d]
-/// are replaced; cos and sin are [B or 1,T,r].
+/// The same on the first `cos.size(-1)` columns of each head; the others pass. `query` and `key`
+/// [B,heads,T,d] are replaced; cos and sin are [B or 1,T,r].
 void apply_partial_rotary(Tensor& query, Tensor& key, const Tensor& cos, const Tensor& sin);
+
+/// Queries and keys rotated as the family's code does: cos and sin are [B or 1,T,r]; both are replaced.
+void rotate(RotaryForm form, Tensor& query, Tensor& key, const Tensor& cos, const Tensor& sin);
 
 }  // namespace headroom::tape

@@ -7,6 +7,7 @@ namespace headroom::tape {
 namespace {
 
 const std::uint16_t kAttention = operation_name("aten::scaled_dot_product_attention"),
+                    kBias = operation_name("convert_boolean_attn_mask"),
                     kAttentionBackward = operation_name("ScaledDotProductCudnnAttentionBackward0");
 
 /// The kernel's scratch memory forward, where it takes any.
@@ -52,7 +53,9 @@ void cudnn_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
 
 }  // namespace
 
-Tensor scaled_dot_product_attention(Arg query, Arg key, Arg value, bool causal) {
+namespace {
+
+Tensor attention(Arg query, Arg key, Arg value, const Tensor& bias, bool causal) {
   Tape& tape = query->tape();
   Tensor v = autocast_cast(*value, tape);
   Tensor k = autocast_cast(*key, tape);
@@ -69,7 +72,7 @@ Tensor scaled_dot_product_attention(Arg query, Arg key, Arg value, bool causal) 
   Tensor offset = tape.empty({}, DType::int64, kAttention);
   Shape shape = q.shape();
   shape.size[3] = v.size(3);
-  Tensor out = tape.empty(like(q.shape()), q.dtype(), kAttention);
+  Tensor out = tape.empty(like(shape), q.dtype(), kAttention);
   Tensor logsumexp;
   if (recorded) logsumexp = tape.empty({q.size(0), q.size(1), q.size(2), 1}, DType::fp32, kAttention);
   Tensor workspace;
@@ -94,12 +97,26 @@ Tensor scaled_dot_product_attention(Arg query, Arg key, Arg value, bool causal) 
     tape.save(node, out);
     tape.save(node, offset);
     tape.save(node, seed);
+    if (bias.defined()) tape.save(node, bias);
   }
   tape.attach(out, node);
   drop(logsumexp, seed, offset);
   drop(q, k, v);
   done(query, key, value);
   return out;
+}
+
+}  // namespace
+
+Tensor scaled_dot_product_attention(Arg query, Arg key, Arg value, bool causal) {
+  return attention(query.pass(), key.pass(), value.pass(), {}, causal);
+}
+
+Tensor masked_attention(Arg query, Arg key, Arg value, const Tensor& mask) {
+  Tape& tape = query->tape();
+  Tensor bias = tape.empty(mask.shape(), query->dtype(), kBias);
+  tape.empty(mask.shape(), DType::boolean, kBias).reset();  // where it is not open
+  return attention(query.pass(), key.pass(), value.pass(), bias, false);
 }
 
 }  // namespace headroom::tape

@@ -9,4 +9,8 @@ namespace headroom::tape {
 /// logsumexp, result, offset, seed; the log-sum-exp exists only when gradients are wanted.
 Tensor scaled_dot_product_attention(Arg query, Arg key, Arg value, bool causal = true);
 
+/// The same with an explicit mask [B or 1,1,T,columns] of booleans, which becomes numbers to add, of the
+/// query's dtype, in every call and is saved with the rest. All heads have keys and values of their own.
+Tensor masked_attention(Arg query, Arg key, Arg value, const Tensor& mask);
+
 }  // namespace headroom::tape

@@ -1,0 +1,203 @@
+#include "simulator/tape/modules/block_decoder.h"
+
+#include <algorithm>
+
+#include "simulator/tape/modules/eager_attention.h"
+#include "simulator/tape/modules/position_ids.h"
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/pointwise.h"
+
+namespace headroom::tape {
+namespace {
+
+const std::uint16_t kScale = operation_name("embed_scale"), kAlibi = operation_name("build_alibi_tensor");
+
+}  // namespace
+
+BlockDecoder::BlockDecoder(Tape& tape, const Architecture& architecture, const DecoderForm& form,
+                           const std::string& path, const ModelOptions& options)
+    : Model(tape, architecture, path, options), form_(form) {
+  const std::string body(form.body), embedding = body + "." + std::string(form.embedding);
+  body_module_ = intern(body);
+  embedding_module_ = intern(embedding);
+  logits_scaled_ = form.logits_scaled;
+  build_vision();
+  register_parameter(*this, embedding + ".weight", embedding_, {decoder_.vocabulary, decoder_.hidden}, -1);
+  if (form.scale_buffer) {
+    scale_ = tape_.empty({}, DType::fp32, kScale);
+    buffers_.push_back(&scale_);
+  }
+  if (decoder_.embedding_norm.present())
+    embedding_norm_.build(*this, body + "." + std::string(form.embedding_norm), decoder_.embedding_norm, -1);
+  layers_ = std::vector<DecoderLayer>(static_cast<std::size_t>(decoder_.layers));
+  for (int i = 0; i < decoder_.layers; ++i) {
+    kinds_[slides(i) ? 1 : 0] = true;
+    build_layer(layers_[static_cast<std::size_t>(i)], i);
+  }
+  final_norm_.build(*this, body + "." + std::string(form.final_norm), decoder_.final_norm, -1);
+  final_norm_.form = form.python_norm      ? NormForm::python
+                     : form.late_norm_cast ? NormForm::late_cast
+                                           : NormForm::standard;
+  build_rotary();
+  build_head(embedding_, std::string(form.head));
+}
+
+void BlockDecoder::build_vision() {
+  for (const headroom::Tensor& tensor : architecture_.tensors) {
+    if (tensor.place != Place::vision || tensor.buffer || !tensor.tied_to.empty()) continue;
+    register_parameter(*this, tensor.name, vision_.emplace_back(), Shape::contiguous(tensor.shape), -1);
+  }
+}
+
+void BlockDecoder::build_layer(DecoderLayer& own, int index) {
+  const Layer& spec = decoder_.layer(index);
+  const std::string name =
+      std::string(form_.body) + "." + std::string(form_.layers) + "." + std::to_string(index);
+  const std::string attention = name + "." + std::string(form_.attention);
+  const Norm* norms[4] = {&spec.attention_norm, &spec.mlp_norm, &spec.attention_post_norm,
+                          &spec.mlp_post_norm};
+  own.module = intern(name);
+  own.attention.describe(*this, form_, spec.attention, attention);
+  for (const char part : form_.order) {
+    if (own.attention.build(*this, form_, part, spec, attention, index)) continue;
+    if (part == 'm') {
+      own.mlp.build(*this, form_, spec.mlp, name + "." + std::string(form_.mlp), index);
+      continue;
+    }
+    const auto place = static_cast<std::size_t>(part - '1');
+    if (!norms[place]->present()) continue;
+    own.norms[place].build(*this, name + "." + std::string(form_.norms[place]), *norms[place], index);
+    own.norms[place].form = form_.python_norm      ? NormForm::python
+                            : form_.late_norm_cast ? NormForm::late_cast
+                                                   : NormForm::standard;
+  }
+}
+
+void BlockDecoder::build_rotary() {
+  if (decoder_.position != PositionKind::rotary) return;
+  std::int64_t turned = 0;
+  for (const LayerGroup& group : decoder_.groups) turned = std::max(turned, group.layer.attention.rotary_dim);
+  const std::string name = std::string(form_.body) + ".rotary_emb";
+  rotary_[0].build(*this, name, turned);
+  two_rotaries_ = form_.scale_buffer && kinds_[0] && kinds_[1];
+  if (two_rotaries_) rotary_[1].build(*this, name, turned);
+}
+
+std::int64_t BlockDecoder::window() const {
+  std::int64_t out = 0;
+  for (const LayerGroup& group : decoder_.groups) out = std::max(out, group.layer.attention.sliding_window);
+  return out;
+}
+
+/// What the first layer reads; `embeddings` is what the body holds until its end.
+Tensor BlockDecoder::embed_tokens(const ModelInput& input, Tensor& embeddings) {
+  embeddings = embed(embedding_module_, embedding_, input.ids);
+  if (form_.scale_buffer) embeddings = mul(std::move(embeddings), to(scale_, embedding_.dtype()));
+  if (embeddings_require_grad && tape_.grad_enabled() && !embeddings.requires_grad())
+    embeddings->requires_grad = true;
+  if (form_.branches_scaled) embeddings = mul_scalar(std::move(embeddings));
+  if (embedding_norm_.norm.present()) return embedding_norm_(embeddings);
+  if (decoder_.embedding_scale != 1 && !form_.scale_buffer) return mul_scalar(embeddings);
+  return embeddings;
+}
+
+BlockDecoder::Positions BlockDecoder::positions_for(bool sliding, const ModelInput& input,
+                                                    const Tensor& positions, DType dtype) {
+  Positions out;
+  out.used = true;
+  const std::int64_t columns =
+      input.attention_mask.defined() ? input.attention_mask.size(1) : input.ids.size(1);
+  out.mask = attention_mask(options_.attention, input, positions, dtype);
+  // Beyond its window a sliding layer needs an explicit mask.
+  if (sliding && options_.attention == AttentionImplementation::sdpa && columns >= window())
+    out.mask = sliding_mask(input);
+  if (decoder_.position == PositionKind::alibi)
+    out.cos = tape_.empty({input.ids.size(0) * decoder_.layer(0).attention.heads, 1, columns}, dtype, kAlibi);
+  return out;
+}
+
+Tensor BlockDecoder::hidden_states(const ModelInput& input) {
+  const ModuleScope body(tape_, body_module_);
+  Tensor embeddings;
+  Tensor hidden = embed_tokens(input, embeddings);
+  Tensor positions =
+      input.position_ids.defined() ? input.position_ids : make_position_ids(tape_, input.ids.size(1));
+  Positions kinds[2];
+  for (int kind : {0, 1})
+    if (kinds_[kind]) kinds[kind] = positions_for(kind == 1, input, positions, embeddings.dtype());
+  if (decoder_.position == PositionKind::rotary) {
+    const bool wide = form_.rotary == RotaryForm::halves_fp32 || form_.rotary == RotaryForm::complex;
+    for (int kind : {0, 1}) {
+      if (!kinds[kind].used || (kind == 1 && kinds[0].used && !two_rotaries_)) continue;
+      auto [cos, sin] = rotary_[two_rotaries_ ? kind : 0](positions, wide ? DType::fp32 : embeddings.dtype());
+      kinds[kind].cos = std::move(cos);
+      kinds[kind].sin = std::move(sin);
+    }
+    if (kinds[0].used && kinds[1].used && !two_rotaries_) {
+      kinds[1].cos = kinds[0].cos;
+      kinds[1].sin = kinds[0].sin;
+    }
+  }
+  for (int i = 0; i < decoder_.layers; ++i) {
+    const DecoderLayer& layer = layers_[static_cast<std::size_t>(i)];
+    const Positions& shared = kinds[slides(i) ? 1 : 0];
+    KvCache* cache = input.cache;
+    hidden = run_layer(i, hidden, {shared.sin, shared.cos, positions, shared.mask},
+                       [this, &layer, i, cache](const Tensor& in, std::span<const Tensor> kept) {
+                         return run(layer, in, {kept[1], kept[0], kept[3], cache, i});
+                       });
+  }
+  hidden = final_norm_(hidden);
+  // Most forwards also hold the position ids in their mask arguments; Llama's does not.
+  if (architecture_.family == "llama")
+    drop(positions, embeddings);
+  else
+    drop(embeddings, positions);
+  for (Positions& kind : kinds) drop(kind.mask, kind.sin, kind.cos);
+  return hidden;
+}
+
+Tensor BlockDecoder::branch(Tensor result, const NormLayer& norm) const {
+  if (norm.norm.present()) result = norm(std::move(result));
+  if (form_.branches_scaled) result = mul_scalar(std::move(result));
+  return result;
+}
+
+Tensor BlockDecoder::run(const DecoderLayer& layer, const Tensor& input, const LayerInput& shared) {
+  const Layer& spec = decoder_.layer(shared.index);
+  if (spec.residual == ResidualKind::parallel) return run_parallel(layer, input, shared);
+  const ModuleScope module(tape_, layer.module);
+  // OLMo 2's norms stand on the branches, in the places of those before them.
+  const bool behind = spec.residual == ResidualKind::post_norm;
+  const NormLayer& attention_behind = layer.norms[behind ? 0 : 2];
+  const NormLayer& mlp_behind = layer.norms[behind ? 1 : 3];
+  Tensor weights;
+  Tensor residual = input;
+  Tensor hidden = behind ? input : layer.norms[0](input);
+  hidden = layer.attention(options_, hidden, shared, weights);
+  hidden = branch(std::move(hidden), attention_behind);
+  hidden = add(residual, hidden);
+  residual = hidden;
+  if (!behind) hidden = layer.norms[1](hidden);
+  hidden = layer.mlp(hidden);
+  hidden = branch(std::move(hidden), mlp_behind);
+  hidden = add(residual, hidden);
+  return hidden;
+}
+
+/// Both branches read the layer's input, through one norm or one each.
+Tensor BlockDecoder::run_parallel(const DecoderLayer& layer, const Tensor& input, const LayerInput& shared) {
+  const ModuleScope module(tape_, layer.module);
+  Tensor weights;
+  Tensor hidden = layer.norms[0](input);
+  Tensor own;
+  if (layer.norms[1].norm.present()) own = layer.norms[1](input);
+  Tensor attention = layer.attention(options_, hidden, shared, weights);
+  Tensor wide = layer.mlp(own.defined() ? own : hidden);
+  Tensor sum = add(attention, wide);
+  Tensor out = add(std::move(sum), input);
+  drop(hidden, own, attention, wide);
+  return out;
+}
+
+}  // namespace headroom::tape

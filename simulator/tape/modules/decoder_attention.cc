@@ -1,0 +1,207 @@
+#include "simulator/tape/modules/decoder_attention.h"
+
+#include "simulator/tape/modules/attention_core.h"
+#include "simulator/tape/modules/eager_attention.h"
+#include "simulator/tape/modules/rotary.h"
+#include "simulator/tape/operations/attention.h"
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/views.h"
+
+namespace headroom::tape {
+
+void DecoderAttention::describe(Model& model, const DecoderForm& form, const Attention& spec,
+                                const std::string& name) {
+  form_ = &form;
+  spec_ = spec;
+  hidden_ = model.decoder().hidden;
+  module_ = model.intern(name);
+}
+
+bool DecoderAttention::build(Model& model, const DecoderForm& form, char part, const Layer& layer,
+                             const std::string& name, int index) {
+  const Attention& a = layer.attention;
+  const std::int64_t queries = a.heads * a.head_dim, keys = a.kv_heads * a.head_dim;
+  const auto at = [&](std::string_view module) { return name + "." + std::string(module); };
+  switch (part) {
+    case 'q':
+      query_.build(model, at(form.query), queries, hidden_, a.qkv_bias, index);
+      return true;
+    case 'k':
+      key_.build(model, at(form.key), keys, hidden_, a.qkv_bias, index);
+      return true;
+    case 'v':
+      value_.build(model, at(form.value), keys, hidden_, a.qkv_bias, index);
+      return true;
+    case 'f':
+      packed_.build(model, at(form.qkv), queries + 2 * keys, hidden_, a.qkv_bias, index);
+      return true;
+    case 'o':
+      output_.build(model, at(form.output), hidden_, a.heads * a.value_head_dim, a.output_bias, index);
+      return true;
+    case 'L':
+      build_latent(model, name, index);
+      return true;
+    case 'Q':
+      if (a.query_norm.present()) query_norm_.build(model, at(form.query_norm), a.query_norm, index);
+      return true;
+    case 'K':
+      if (a.key_norm.present()) key_norm_.build(model, at(form.key_norm), a.key_norm, index);
+      return true;
+    default:
+      return false;
+  }
+}
+
+void DecoderAttention::build_latent(Model& model, const std::string& name, int index) {
+  const Attention& a = spec_;
+  const std::int64_t queries = a.heads * a.head_dim;
+  if (a.query_rank > 0) {
+    query_down_.build(model, name + ".q_a_proj", a.query_rank, hidden_, a.qkv_bias, index);
+    query_norm_.build(model, name + ".q_a_layernorm", a.query_norm, index);
+    query_.build(model, name + ".q_b_proj", queries, a.query_rank, false, index);
+  } else {
+    query_.build(model, name + ".q_proj", queries, hidden_, false, index);
+  }
+  kv_down_.build(model, name + ".kv_a_proj_with_mqa", a.kv_rank + a.rope_dim, hidden_, a.qkv_bias, index);
+  key_norm_.build(model, name + ".kv_a_layernorm", a.key_norm, index);
+  kv_up_.build(model, name + ".kv_b_proj", a.heads * (a.nope_dim + a.value_head_dim), a.kv_rank, false,
+               index);
+  output_.build(model, name + ".o_proj", hidden_, a.heads * a.value_head_dim, a.output_bias, index);
+}
+
+/// [B,T,heads d] to [B,heads,T,d], through a norm over each head or over all of them.
+Tensor DecoderAttention::split_heads(Tensor projected, const NormLayer& norm) const {
+  const bool whole = norm.norm.present() && norm.norm.size != spec_.head_dim && !form_->norms_by_head;
+  if (whole) projected = norm(std::move(projected));
+  const std::int64_t batch = projected.size(0), tokens = projected.size(1);
+  Tensor heads = view(std::move(projected), {batch, tokens, -1, spec_.head_dim});
+  if (norm.norm.present() && !whole) heads = norm(std::move(heads));
+  return transpose(std::move(heads), 1, 2);
+}
+
+DecoderAttention::Heads DecoderAttention::project(const Tensor& hidden) const {
+  if (spec_.kind == AttentionKind::fused_qkv) return unpack(packed_(hidden));
+  Heads heads;
+  heads.query = split_heads(query_(hidden), query_norm_);
+  heads.key = split_heads(key_(hidden), key_norm_);
+  heads.value = split_heads(value_(hidden), {});
+  return heads;
+}
+
+DecoderAttention::Heads DecoderAttention::unpack(Tensor packed) const {
+  const std::int64_t batch = packed.size(0), tokens = packed.size(1), d = spec_.head_dim;
+  const std::int64_t groups = spec_.heads / spec_.kv_heads;
+  Heads heads;
+  if (form_->qkv_form == QkvForm::columns) {
+    const std::int64_t queries = spec_.heads * d, keys = spec_.kv_heads * d;
+    Tensor query = slice(packed, -1, 0, queries), key = slice(packed, -1, queries, keys),
+           value = slice(packed, -1, queries + keys, keys);
+    heads.query = split_heads(std::move(query), {});
+    heads.key = split_heads(std::move(key), {});
+    heads.value = split_heads(std::move(value), {});
+  } else if (form_->qkv_form == QkvForm::by_head) {
+    const Tensor parts = view(packed, {batch, tokens, spec_.heads, 3, d});
+    heads.query = transpose(select(parts, 3, 0), 1, 2);
+    heads.key = transpose(select(parts, 3, 1), 1, 2);
+    heads.value = transpose(select(parts, 3, 2), 1, 2);
+  } else if (form_->qkv_form == QkvForm::shared) {
+    const Tensor parts = view(packed, {batch, tokens, spec_.heads + 2, d});
+    heads.query = transpose(slice(parts, 2, 0, spec_.heads), 1, 2);
+    // Indexed by lists, which copies.
+    heads.key = transpose(clone(slice(parts, 2, spec_.heads, 1)), 1, 2);
+    heads.value = transpose(clone(slice(parts, 2, spec_.heads + 1, 1)), 1, 2);
+  } else {
+    const bool widened = form_->qkv_form == QkvForm::widened;
+    const Tensor parts = view(packed, {batch, tokens, spec_.kv_heads, groups + 2, d});
+    const auto flat = [&](Tensor part) {
+      return transpose(reshape(std::move(part), {batch, tokens, -1, d}), 1, 2);
+    };
+    const auto one = [&](std::int64_t at) {
+      Tensor part = slice(parts, 3, at, 1);
+      if (!widened) return transpose(squeeze(std::move(part), 3), 1, 2);
+      part = clone(std::move(part));
+      return flat(expand(std::move(part), {batch, tokens, spec_.kv_heads, groups, d}));
+    };
+    heads.query = flat(slice(parts, 3, 0, groups));
+    heads.key = one(groups);
+    heads.value = one(groups + 1);
+  }
+  packed.reset();
+  return heads;
+}
+
+DecoderAttention::Heads DecoderAttention::project_latent(const Tensor& hidden,
+                                                         const LayerInput& input) const {
+  const Attention& a = spec_;
+  const std::int64_t batch = hidden.size(0), tokens = hidden.size(1);
+  Tensor query;
+  if (a.query_rank > 0)
+    query = query_(query_norm_(query_down_(hidden)));
+  else
+    query = query_(hidden);
+  query = transpose(view(std::move(query), {batch, tokens, -1, a.head_dim}), 1, 2);
+  Tensor query_pass = slice(query, -1, 0, a.nope_dim),
+         query_turned = slice(query, -1, a.nope_dim, a.rope_dim);
+  Tensor compressed = kv_down_(hidden);
+  Tensor key_pass = slice(compressed, -1, 0, a.kv_rank),
+         key_turned = slice(compressed, -1, a.kv_rank, a.rope_dim);
+  key_pass = kv_up_(key_norm_(std::move(key_pass)));
+  key_pass = transpose(view(std::move(key_pass), {batch, tokens, -1, a.nope_dim + a.value_head_dim}), 1, 2);
+  Tensor both = std::move(key_pass);
+  key_pass = slice(both, -1, 0, a.nope_dim);
+  Heads heads;
+  heads.value = slice(both, -1, a.nope_dim, a.value_head_dim);
+  both.reset();
+  key_turned = view(std::move(key_turned), {batch, 1, tokens, a.rope_dim});
+  rotate(form_->rotary, query_turned, key_turned, input.cos, input.sin);
+  key_turned = expand(std::move(key_turned), {batch, a.heads, tokens, a.rope_dim});
+  heads.query = cat(query_pass, query_turned, -1);
+  heads.key = cat(key_pass, key_turned, -1);
+  drop(query, query_pass, query_turned, compressed, key_pass, key_turned);
+  return heads;
+}
+
+Tensor DecoderAttention::attend(const ModelOptions& options, Heads& heads, const Tensor& mask,
+                                Tensor& weights) const {
+  if (options.attention == AttentionImplementation::eager) {
+    const EagerForm eager{
+        .scaled = form_->family != "bloom", .fp32 = form_->family == "gptj", .softcap = spec_.softcap > 0};
+    return attend_eagerly(eager, heads.query, heads.key, heads.value, mask, weights);
+  }
+  Tensor out;
+  if (mask.defined()) {
+    // SDPA widens grouped heads itself only without a mask.
+    const Tensor key = repeat_heads(heads.key, spec_.heads), value = repeat_heads(heads.value, spec_.heads);
+    out = masked_attention(heads.query, key, value, mask);
+  } else {
+    out = attention_core(options, heads.query, heads.key, heads.value);
+  }
+  return transpose(std::move(out), 1, 2);
+}
+
+Tensor DecoderAttention::operator()(const ModelOptions& options, const Tensor& hidden,
+                                    const LayerInput& input, Tensor& weights) const {
+  Tape& tape = hidden.tape();
+  const ModuleScope module(tape, module_);
+  const std::int64_t batch = hidden.size(0), tokens = hidden.size(1);
+  Heads heads;
+  if (spec_.kind == AttentionKind::latent) {
+    heads = project_latent(hidden, input);
+  } else {
+    heads = project(hidden);
+    if (spec_.rotary_dim > 0) rotate(form_->rotary, heads.query, heads.key, input.cos, input.sin);
+  }
+  if (input.cache != nullptr) {
+    const auto layer = static_cast<std::size_t>(input.index);
+    input.cache->update(tape, layer, heads.key, heads.value);
+    heads.key = input.cache->layers[layer].keys;
+    heads.value = input.cache->layers[layer].values;
+  }
+  Tensor out = attend(options, heads, input.mask, weights);
+  out = reshape(std::move(out), {batch, tokens, -1});
+  out = output_(out);
+  drop(heads.query, heads.key, heads.value);
+  return out;
+}
+
+}  // namespace headroom::tape

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "simulator/tape/modules/decoder_form.h"
+#include "simulator/tape/modules/layers.h"
+#include "simulator/tape/modules/model.h"
+
+namespace headroom::tape {
+
+/// What a layer is given beside its hidden states.
+struct LayerInput {
+  const Tensor &cos, &sin, &mask;
+  KvCache* cache = nullptr;
+  int index = 0;
+};
+
+/// A decoder's self-attention as its family's code runs it: projections (separate, fused or latent), norms
+/// over queries and keys, rotation, cache, attention, output.
+class DecoderAttention {
+ public:
+  /// Makes the module that `part` of the form's order stands for; false when it is none of attention's.
+  bool build(Model& model, const DecoderForm& form, char part, const Layer& layer, const std::string& name,
+             int index);
+  void describe(Model& model, const DecoderForm& form, const Attention& spec, const std::string& name);
+  /// [B,T,h] to [B,T,h]; eager attention leaves its probabilities in `weights`.
+  Tensor operator()(const ModelOptions& options, const Tensor& hidden, const LayerInput& input,
+                    Tensor& weights) const;
+
+ private:
+  struct Heads {
+    Tensor query, key, value;  ///< [B,heads,T,d]
+  };
+  void build_latent(Model& model, const std::string& name, int index);
+  Tensor split_heads(Tensor projected, const NormLayer& norm) const;
+  Heads project(const Tensor& hidden) const;
+  Heads unpack(Tensor packed) const;
+  Heads project_latent(const Tensor& hidden, const LayerInput& input) const;
+  Tensor attend(const ModelOptions& options, Heads& heads, const Tensor& mask, Tensor& weights) const;
+
+  const DecoderForm* form_ = nullptr;
+  Attention spec_;
+  std::int64_t hidden_ = 0;
+  LinearLayer query_, key_, value_, packed_, output_;
+  LinearLayer query_down_, kv_down_, kv_up_;  ///< latent attention; `query_` is then the way up
+  NormLayer query_norm_, key_norm_;
+  std::uint32_t module_ = 0;
+};
+
+}  // namespace headroom::tape

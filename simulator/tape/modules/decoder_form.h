@@ -1,0 +1,67 @@
+#pragma once
+
+#include <string_view>
+
+#include "models/architecture/architecture.h"
+
+namespace headroom::tape {
+
+/// How rotary positions are applied to queries and keys.
+enum class RotaryForm {
+  halves,         ///< x cos + rotate_half(x) sin over the whole head (Llama)
+  partial,        ///< the same over a head's first columns, joined with the others (Phi, StableLM)
+  pairs,          ///< neighbouring columns turn together: rotate_half by stacking (GLM; a part of the head)
+  pairs_fp32,     ///< the same in fp32 and cast back (Cohere)
+  halves_fp32,    ///< cos and sin stay fp32, the results are cast (OLMo)
+  deinterleaved,  ///< neighbours are brought apart by a copy first (DeepSeek-V3)
+  complex,        ///< products of complex numbers in fp32 (DeepSeek-V2)
+};
+
+/// How one projection holds queries, keys and values.
+enum class QkvForm {
+  columns,  ///< all queries, all keys, all values (Phi-3, Baichuan)
+  by_head,  ///< q, k, v of a head beside each other (Bloom, Falcon-RW)
+  shared,   ///< one key and one value head behind the queries (Falcon-7B)
+  groups,   ///< a group's queries, its key and its value (InternLM2)
+  widened,  ///< the same, keys and values copied for every query head (Falcon-40B)
+};
+
+enum class RouterForm {
+  softmax,       ///< fp32 softmax of the logits, the chosen ones normalised (Mixtral, Qwen-MoE)
+  softmax_fp32,  ///< logits out of an fp32 product (DeepSeek-V2)
+  sigmoid_fp32,  ///< fp32 sigmoid, a correction, groups of experts first (DeepSeek-V3)
+};
+
+/// How a family's code in Transformers names and arranges what its blocks describe: data, one row a family.
+/// Blocks say the sizes; this says the rest. Rows without a recording follow the source.
+struct DecoderForm {
+  std::string_view family;
+  /// Modules of a layer in the order of their making: q k v o projections, f the fused one, L latent
+  /// attention, Q K norms; g u d gate, up, down (G: gate and up in one), m the MLP whatever it is, e experts,
+  /// r router, s shared expert, x its gate; 1 and 2 norms before attention and MLP, 3 and 4 norms behind
+  /// them.
+  std::string_view order = "qkvoQKm12";
+  std::string_view experts_order = "re", mlp_order = "gud";
+  std::string_view body = "model", embedding = "embed_tokens", embedding_norm = {}, layers = "layers";
+  std::string_view final_norm = "norm", head = "lm_head";
+  std::string_view attention = "self_attn", query = "q_proj", key = "k_proj", value = "v_proj";
+  std::string_view qkv = "qkv_proj", output = "o_proj", query_norm = "q_norm", key_norm = "k_norm";
+  std::string_view mlp = "mlp", gate = "gate_proj", up = "up_proj", down = "down_proj";
+  std::string_view gate_up = "gate_up_proj", shared = "shared_experts";
+  std::string_view norms[4] = {"input_layernorm", "post_attention_layernorm", "", ""};
+  RotaryForm rotary = RotaryForm::halves;
+  QkvForm qkv_form = QkvForm::columns;
+  RouterForm router = RouterForm::softmax;
+  bool eager_only = false;       ///< its attention has no SDPA form
+  bool python_norm = false;      ///< LayerNorm out of separate operators in fp32 (Cohere)
+  bool late_norm_cast = false;   ///< RMSNorm multiplies its weight in fp32, then casts (OLMo 2)
+  bool norms_by_head = false;    ///< query and key norms have a weight for each head (Cohere)
+  bool branches_scaled = false;  ///< each branch and the embeddings are multiplied by a number (Granite)
+  bool logits_scaled = false;    ///< so are the logits
+  bool scale_buffer = false;     ///< the embedding's scale is a buffer on the device (Gemma 3)
+};
+
+/// The row for an architecture (Falcon's depends on its layout); null when the family has another program.
+const DecoderForm* find_decoder_form(const Architecture& architecture);
+
+}  // namespace headroom::tape
