@@ -41,6 +41,8 @@ void CountingMemory::rise(Bytes bytes, Component component) {
     peak_ = live_;
     at_peak_ = components_;
   }
+  reserved_ = std::max(reserved_, live_);
+  reserved_peak_ = std::max(reserved_peak_, reserved_);
 }
 
 void CountingMemory::free(Block block) {
@@ -79,19 +81,21 @@ void CountingMemory::free_host(HostBlock block) {
   host_live_ -= std::exchange(held.bytes, 0);
 }
 
-void CountingMemory::run(const Operation&) {
-  moments_.push_back(std::exchange(moment_, live_));
+void CountingMemory::run(const Operation& operation) {
+  if (!moments_wanted_) return;
+  moments_.push_back({std::exchange(moment_, live_), operation.label.module, operation.label.operation});
 }
 
 void CountingMemory::reset_peak() {
   peak_ = live_;
   at_peak_ = components_;
+  reserved_peak_ = reserved_;
   host_peak_ = host_live_;
   host_at_peak_ = host_components_;
 }
 
-std::vector<Bytes> CountingMemory::take_moments() {
-  moments_.push_back(std::exchange(moment_, live_));
+std::vector<CountingMemory::Moment> CountingMemory::take_moments() {
+  moments_.push_back({std::exchange(moment_, live_), 0, 0});
   return std::exchange(moments_, {});
 }
 

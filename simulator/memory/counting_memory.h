@@ -7,7 +7,8 @@
 namespace headroom {
 
 /// A Memory that only adds: live bytes, rounded to blocks as the caching allocator rounds, and their highest
-/// value. What the closed form runs a program on; no segments, no fragmentation, no limit.
+/// value. What the closed form runs a program on; no segments, no fragmentation, no limit. An allocator that
+/// never fragmented would reserve the highest value since its cache was last emptied: `reserved`.
 class CountingMemory final : public Memory {
  public:
   /// `moments`: also note the highest live value between one operation's work and the next (see
@@ -20,7 +21,7 @@ class CountingMemory final : public Memory {
   void relabel(Block block, Label label) override;
   HostBlock allocate_host(Bytes requested, HostKind kind, Component component) override;
   void free_host(HostBlock block) override;
-  void empty_cache() override {}
+  void empty_cache() override { reserved_ = live_; }
   void synchronize() override {}
   bool wants_operations() const override { return moments_wanted_; }
   void run(const Operation& operation) override;
@@ -30,6 +31,8 @@ class CountingMemory final : public Memory {
   Bytes peak() const { return peak_; }
   /// Live bytes by component when the peak was first reached; sums to `peak()`.
   const Breakdown& at_peak() const { return at_peak_; }
+  Bytes reserved() const { return reserved_; }
+  Bytes reserved_peak() const { return reserved_peak_; }
   Bytes host_live() const { return host_live_; }
   Bytes host_peak() const { return host_peak_; }
   const Breakdown& host_components() const { return host_components_; }
@@ -38,9 +41,15 @@ class CountingMemory final : public Memory {
 
   /// The peak starts anew from what is live now, as torch.cuda.reset_peak_memory_stats.
   void reset_peak();
-  /// The highest live value of each moment since the last call: one moment an operation, and a last one for
-  /// what followed it. Their maximum is the peak.
-  std::vector<Bytes> take_moments();
+  /// The highest live value between two operations.
+  struct Moment {
+    Bytes live = 0;
+    std::uint32_t module = 0;     ///< of the operation that ends it
+    std::uint16_t operation = 0;  ///< likewise
+  };
+  /// Those since the last call, one an operation, and a last one for what followed. Their maximum is the
+  /// peak.
+  std::vector<Moment> take_moments();
 
  private:
   struct Held {
@@ -54,10 +63,10 @@ class CountingMemory final : public Memory {
   std::vector<Held> blocks_;
   std::uint32_t first_free_ = 0xffffffffu;
   std::vector<Held> host_blocks_;
-  Bytes live_ = 0, peak_ = 0, host_live_ = 0, host_peak_ = 0, moment_ = 0;
+  Bytes live_ = 0, peak_ = 0, reserved_ = 0, reserved_peak_ = 0, host_live_ = 0, host_peak_ = 0, moment_ = 0;
   Breakdown components_, at_peak_, host_components_, host_at_peak_;
   std::int64_t allocations_ = 0;
-  std::vector<Bytes> moments_;
+  std::vector<Moment> moments_;
 };
 
 }  // namespace headroom

@@ -12,23 +12,17 @@
 #include "simulator/device/process.h"
 #include "simulator/hardware/communicator.h"
 #include "simulator/job/batching.h"
-#include "simulator/memory/timed_memory.h"
 #include "simulator/phases/node_host.h"
-#include "simulator/phases/process_memory.h"
 #include "simulator/phases/rollout_time.h"
-#include "simulator/phases/trainer.h"
+#include "simulator/phases/trainer_process.h"
 
 namespace headroom {
 namespace {
 
-using phases::Trainer;
-
-/// A training process: its program, its memory, what lies outside.
-struct TrainerProcess {
+/// A training process in the device's books.
+struct RunningTrainer {
   const Process* process = nullptr;
-  std::unique_ptr<ProcessMemory> memory;
-  std::unique_ptr<TimedMemory> timed;
-  std::unique_ptr<Trainer> program;
+  std::unique_ptr<TrainerProcess> run;
   OutsideAllocator outside;
 };
 
@@ -43,8 +37,8 @@ struct RunningEngine {
 /// One GPU of one pool.
 class DeviceRun {
  public:
-  DeviceRun(const Job& job, const Hardware& hardware, Fidelity fidelity, const Pool& pool)
-      : job_(job), hardware_(hardware), fidelity_(fidelity), pool_(pool), host_(job, pool) {}
+  DeviceRun(const Job& job, const Hardware& hardware, const MakeTrainer& make_trainer, const Pool& pool)
+      : job_(job), hardware_(hardware), make_trainer_(make_trainer), pool_(pool), host_(job, pool) {}
 
   Status prepare() {
     for (const Process& process : job_.processes) {
@@ -90,18 +84,10 @@ class DeviceRun {
   }
 
   Status add_trainer(const Process& process) {
-    TrainerProcess t;
+    RunningTrainer t;
     t.process = &process;
     t.outside = outside_of(process);
-    const Bytes total = job_.device_memory > 0 ? job_.device_memory : hardware_.total_memory;
-    HEADROOM_ASSIGN(t.memory, make_process_memory(fidelity_, process.allocator_settings, total));
-    t.timed = std::make_unique<TimedMemory>(t.memory->memory(), hardware_, pool_.gpus_per_node);
-    tape::DeviceTraits traits;
-    traits.multiprocessors =
-        hardware_.multiprocessors > 0 ? hardware_.multiprocessors : traits.multiprocessors;
-    if (hardware_.cublas_workspace > 0) traits.cublas_workspace = hardware_.cublas_workspace;
-    t.program = std::make_unique<Trainer>(job_, *t.timed, traits);
-    t.program->repeat = &t.timed->repeat;
+    HEADROOM_ASSIGN(t.run, make_trainer_(job_, process, pool_, hardware_));
     const std::size_t index = occupancy_.add(process.name);
     occupancy_.hold(index, process_on_device({}, 0, t.outside));
     trainers_.emplace(index, std::move(t));
@@ -119,7 +105,7 @@ class DeviceRun {
     return {};
   }
 
-  TrainerProcess* trainer_of(const std::string& role, std::size_t& slot) {
+  RunningTrainer* trainer_of(const std::string& role, std::size_t& slot) {
     for (auto& [index, trainer] : trainers_) {
       const auto& roles = trainer.process->roles;
       if (role.empty() || roles.empty() || std::find(roles.begin(), roles.end(), role) != roles.end()) {
@@ -161,29 +147,29 @@ class DeviceRun {
     return {};
   }
 
-  ProcessPhase begin(TrainerProcess& t) {
+  ProcessPhase begin(RunningTrainer& t) {
     ProcessPhase row;
     row.process = t.process->name;
-    const ProcessMemory::State now = t.memory->now();
+    const TrainerProcess::State now = t.run->now();
     row.allocated_start = now.allocated.total();
     row.reserved_start = now.reserved;
-    row.n_allocs = -t.memory->allocations();
+    row.n_allocs = -t.run->allocations();
     row.peak_allocated = row.allocated_start;
     row.peak_reserved = row.reserved_start;
     row.at_peak_allocated = now.allocated;
     row.outside = t.outside.context + t.outside.communicators + t.outside.workspaces;
-    t.memory->take_piece();
+    t.run->take_piece();
     return row;
   }
 
-  void finish(const TrainerProcess& t, ProcessPhase& row) {
-    const ProcessMemory::State now = t.memory->now();
+  void finish(const RunningTrainer& t, ProcessPhase& row) {
+    const TrainerProcess::State now = t.run->now();
     row.allocated_end = now.allocated.total();
     row.reserved_end = now.reserved;
-    row.n_allocs += t.memory->allocations();
-    row.segments = t.memory->segments();
-    row.retries = t.memory->retries();
-    row.inactive_split_end = t.memory->inactive_split();
+    row.n_allocs += t.run->allocations();
+    row.segments = t.run->segments();
+    row.retries = t.run->retries();
+    row.inactive_split_end = t.run->inactive_split();
     if (row.peak_reserved > 0)
       row.fragmentation_at_peak = static_cast<double>(row.peak_reserved - row.peak_allocated) /
                                   static_cast<double>(row.peak_reserved);
@@ -217,27 +203,23 @@ class DeviceRun {
       if (action.verb != Verb::sync_weights || action.role.empty()) return here;
     }
     std::size_t slot = 0;
-    TrainerProcess* t = trainer_of(action.role, slot);
+    RunningTrainer* t = trainer_of(action.role, slot);
     if (t == nullptr) return false;
     ProcessPhase& row = rows.at(slot);
-    if (action.verb == Verb::expandable_on || action.verb == Verb::expandable_off) {
-      t->memory->set_expandable(action.verb == Verb::expandable_on);
-      return true;
-    }
     if (action.verb == Verb::build && job_.role(action.role) != nullptr)
       host_.loading(*job_.role(action.role));
-    HEADROOM_TRY(t->program->act(action, step));
+    HEADROOM_TRY(t->run->act(action, step));
     if (!action.role.empty() && std::find(row.roles.begin(), row.roles.end(), action.role) == row.roles.end())
       row.roles.push_back(action.role);
     account_for(*t, slot, row);
-    report.seconds += t->timed->take_seconds();
+    report.seconds += t->run->take_seconds();
     return true;
   }
 
   /// The piece of work that has just run, in the device's, the host's and the row's books.
-  void account_for(TrainerProcess& t, std::size_t slot, ProcessPhase& row) {
-    const ProcessMemory::Piece piece = t.memory->take_piece();
-    const ProcessMemory::State now = t.memory->now();
+  void account_for(RunningTrainer& t, std::size_t slot, ProcessPhase& row) {
+    const TrainerProcess::Piece piece = t.run->take_piece();
+    const TrainerProcess::State now = t.run->now();
     const Bytes allocated = piece.peak.allocated.total();
     if (allocated > row.peak_allocated) {
       row.peak_allocated = allocated;
@@ -250,7 +232,7 @@ class DeviceRun {
     occupancy_.hold(
         slot, process_on_device(now.allocated, std::max(now.reserved, now.allocated.total()), t.outside));
     host_.trainer(slot, piece.peak.host, now.host);
-    if (const auto message = t.memory->out_of_memory()) {
+    if (const auto message = t.run->out_of_memory()) {
       row.out_of_memory = *message;
       failed_ = true;
     }
@@ -278,11 +260,11 @@ class DeviceRun {
 
   const Job& job_;
   const Hardware& hardware_;
-  Fidelity fidelity_;
+  const MakeTrainer& make_trainer_;
   const Pool& pool_;
   NodeHost host_;
   Occupancy occupancy_;
-  std::map<std::size_t, TrainerProcess> trainers_;
+  std::map<std::size_t, RunningTrainer> trainers_;
   std::vector<RunningEngine> engines_;
   bool failed_ = false;
 };
@@ -290,12 +272,18 @@ class DeviceRun {
 }  // namespace
 
 Result<Report> run_on_device(const Job& job, const Hardware& hardware, Fidelity fidelity) {
+  return run_on_device(job, hardware, program_over(fidelity),
+                       fidelity == Fidelity::every_allocation ? "simulator" : "closed_form");
+}
+
+Result<Report> run_on_device(const Job& job, const Hardware& hardware, const MakeTrainer& make_trainer,
+                             std::string executor) {
   HEADROOM_TRY(validate_job(job));
   Report report;
   report.title = job.name;
-  report.executor = fidelity == Fidelity::every_allocation ? "simulator" : "closed_form";
+  report.executor = std::move(executor);
   for (const Pool& pool : job.pools) {
-    DeviceRun run(job, hardware, fidelity, pool);
+    DeviceRun run(job, hardware, make_trainer, pool);
     HEADROOM_TRY(run.prepare());
     HEADROOM_ASSIGN(DeviceReport device, run.execute());
     for (Warning& warning : run.warnings()) report.warnings.push_back(std::move(warning));

@@ -59,7 +59,23 @@ TEST(CountingMemory, ComponentsAlwaysSumToLive) {
   EXPECT_EQ(memory.peak(), highest);
   EXPECT_EQ(memory.at_peak().total(), highest);
   const auto moments = memory.take_moments();
-  EXPECT_EQ(*std::max_element(moments.begin(), moments.end()), highest);
+  const auto highest_moment = std::max_element(moments.begin(), moments.end(),
+                                               [](const auto& a, const auto& b) { return a.live < b.live; });
+  EXPECT_EQ(highest_moment->live, highest);
+}
+
+TEST(CountingMemory, ReservesTheHighestSinceTheCacheWasEmptied) {
+  CountingMemory memory;
+  const Block first = memory.allocate(4096, 0, {});
+  memory.free(memory.allocate(8192, 0, {}));
+  EXPECT_EQ(memory.reserved(), 12288);
+  memory.free(first);
+  memory.reset_peak();
+  EXPECT_EQ(memory.reserved_peak(), 12288);
+  memory.empty_cache();
+  EXPECT_EQ(memory.reserved(), 0);
+  memory.allocate(512, 0, {});
+  EXPECT_EQ(memory.reserved(), 512);
 }
 
 }  // namespace

@@ -1,0 +1,251 @@
+#include "simulator/closed_form/cost_book.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "simulator/job/batching.h"
+
+namespace headroom::closed_form {
+namespace {
+
+/// `role` itself and those that live on its weights.
+std::vector<Role> roles_on(const Job& job, const Role& role) {
+  std::vector<Role> out = {role};
+  for (const Role& other : job.roles)
+    if (other.shares_weights_of == role.name) out.push_back(other);
+  return out;
+}
+
+bool among(const std::vector<Role>& roles, const std::string& name) {
+  return std::any_of(roles.begin(), roles.end(), [&](const Role& role) { return role.name == name; });
+}
+
+/// The job without names, other roles, engines' sizes: what the role's program can see.
+Job skeleton(const Job& job, const Process& process, const std::vector<Role>& roles) {
+  Job out;
+  out.algorithm = job.algorithm;
+  out.pools = job.pools;
+  out.roles = roles;
+  for (const Engine& engine : job.engines) {
+    Engine seen;
+    seen.name = engine.name;
+    seen.kind = EngineKind::vllm;
+    seen.sync = engine.sync;
+    out.engines.push_back(std::move(seen));
+  }
+  Process trainer;
+  trainer.name = process.name;
+  trainer.pool = process.pool;
+  for (const Role& role : roles) trainer.roles.push_back(role.name);
+  out.processes = {trainer};
+  out.batch = job.batch;
+  out.steps = job.steps;
+  out.resumed = job.resumed;
+  return out;
+}
+
+std::vector<PhaseSpec> actions_of(const std::vector<PhaseSpec>& phases, const std::vector<Role>& roles) {
+  std::vector<PhaseSpec> out;
+  for (const PhaseSpec& phase : phases) {
+    PhaseSpec kept;
+    kept.when = phase.when;
+    for (const Action& action : phase.actions)
+      if (among(roles, action.role) && costs_something(action.verb)) kept.actions.push_back(action);
+    if (!kept.actions.empty()) out.push_back(std::move(kept));
+  }
+  return out;
+}
+
+/// Settings that decide only what a forward or backward holds for the moment.
+void forget_passing(Role& role) {
+  role.loss = {};
+  role.recompute = {};
+  role.activation_offload = false;
+  role.train = role.forward = {.sequences = 1};
+  role.packed = true;
+  role.mini_batch = 0;
+  role.epochs = 1;
+}
+
+/// Settings that decide only where weights and states lie between passes.
+void forget_residency(Role& role) {
+  role.offload_pinned = true;
+  role.loads_on_every_rank = role.model_in_shared_memory = false;
+}
+
+Job residency_part(const Job& job, const Process& process, const std::vector<Role>& roles) {
+  Job out = skeleton(job, process, roles);
+  out.start = actions_of(job.start, roles);
+  out.step = actions_of(job.step, roles);
+  for (Role& role : out.roles) {
+    forget_passing(role);
+    role.loads_on_every_rank = role.model_in_shared_memory = false;
+    role.parallel.ulysses = 1;
+  }
+  // One short sequence a rank: one micro-batch, one optimizer step.
+  constexpr std::int64_t kShort = 8;
+  out.batch = {};
+  out.batch.prompts = out.batch.mini_batch = ranks_of(job, roles.front());
+  out.batch.prompt_length = out.batch.response_length = kShort;
+  return out;
+}
+
+PhaseSpec phase_of(std::vector<Action> actions) {
+  PhaseSpec out;
+  out.actions = std::move(actions);
+  return out;
+}
+
+Action action(Verb verb, const std::string& role, Output output = Output::logprobs) {
+  Action out;
+  out.verb = verb;
+  out.role = role;
+  out.output = output;
+  return out;
+}
+
+/// The role's first forward in the step, if it has one.
+std::optional<Action> forward_of(const Job& job, const std::vector<Role>& roles) {
+  for (const PhaseSpec& phase : job.step)
+    for (const Action& one : phase.actions)
+      if (one.verb == Verb::forward && among(roles, one.role))
+        return action(Verb::forward, one.role, one.output);
+  return std::nullopt;
+}
+
+bool trains(const Job& job, const Role& role) {
+  for (const PhaseSpec& phase : job.step)
+    for (const Action& one : phase.actions)
+      if (one.verb == Verb::train && one.role == role.name) return true;
+  return false;
+}
+
+Job forward_part(const Job& job, const Process& process, const std::vector<Role>& roles,
+                 const Action& forward) {
+  Job out = skeleton(job, process, roles);
+  out.steps = 2;
+  out.resumed = false;
+  out.engines.resize(std::min<std::size_t>(1, out.engines.size()));
+  for (Engine& engine : out.engines) engine.sync = {};
+  for (Role& role : out.roles) {
+    forget_residency(role);
+    role.optimizer = {};
+    role.recompute = {};
+    role.activation_offload = false;
+    role.train = {.sequences = 1};
+    role.mini_batch = 0;
+    role.epochs = 1;
+    role.loss.train_entropy = Entropy::none;
+    role.loss.keeps_logits = role.loss.kl = role.loss.sum_pi_squared = false;
+    role.loss.keeps_outputs = role.loss.keeps_unused_graph = role.loss.entropy_recomputed = false;
+    role.sharding.defer_gradient_sync = false;
+  }
+  out.batch.mini_batch = 0;
+  out.batch.epochs = 1;
+  out.start = {phase_of({action(Verb::build, roles.front().name)})};
+  out.step = {phase_of({forward})};
+  return out;
+}
+
+Job training_part(const Job& job, const Process& process, const std::vector<Role>& roles,
+                  const std::optional<Action>& forward) {
+  Job out = skeleton(job, process, roles);
+  out.steps = 2;
+  out.engines.resize(std::min<std::size_t>(1, out.engines.size()));
+  for (Engine& engine : out.engines) engine.sync = {};
+  for (Role& role : out.roles) {
+    forget_residency(role);
+    role.forward = {.sequences = 1};
+    role.loss.logprob_entropy = Entropy::none;
+  }
+  const std::string& name = roles.front().name;
+  out.start = {phase_of({action(Verb::build, name), action(Verb::build_optimizer, name)})};
+  if (job.resumed) out.start.front().actions.push_back(action(Verb::create_states, name));
+  out.step = {phase_of({})};
+  // A forward leaves what training then finds: a gathered root, library workspaces.
+  if (forward) out.step.front().actions.push_back(*forward);
+  out.step.front().actions.push_back(action(Verb::train, name));
+  return out;
+}
+
+/// The last action of each step of a part.
+std::vector<ActionCost> last_of_steps(const Job& part, const std::vector<ActionCost>& all) {
+  const std::size_t start = part.start.front().actions.size(), each = part.step.front().actions.size();
+  std::vector<ActionCost> out;
+  for (std::size_t i = start + each; i <= all.size(); i += each) out.push_back(all[i - 1]);
+  return out;
+}
+
+std::size_t mix(std::size_t seed, std::int64_t value) {
+  return seed ^ (std::hash<std::int64_t>{}(value) + 0x9e3779b97f4a7c15ull + (seed << 6) + (seed >> 2));
+}
+
+/// Of the settings that a search turns most; equality decides.
+std::size_t hash_of(const Job& job) {
+  std::size_t seed = job.step.size();
+  for (const PhaseSpec& phase : job.step)
+    for (const Action& one : phase.actions)
+      seed = mix(seed, static_cast<std::int64_t>(one.verb) * 64 + one.parts);
+  for (const Role& role : job.roles)
+    for (const std::int64_t value :
+         {static_cast<std::int64_t>(role.name.size()), role.train.tokens, role.train.sequences,
+          role.forward.tokens, role.forward.sequences, role.parallel.ulysses, role.sharding.group,
+          static_cast<std::int64_t>(role.sharding.kind),
+          static_cast<std::int64_t>(role.sharding.reshard_after_forward),
+          static_cast<std::int64_t>(role.sharding.cpu_offload),
+          static_cast<std::int64_t>(role.recompute.kind), static_cast<std::int64_t>(role.activation_offload),
+          static_cast<std::int64_t>(role.loss.token_logprob), role.loss.entropy_chunk, role.loss.chunk})
+      seed = mix(seed, value);
+  return seed;
+}
+
+}  // namespace
+
+bool costs_something(Verb verb) {
+  return verb != Verb::expandable_on && verb != Verb::expandable_off;
+}
+
+Result<RoleCosts::Part> CostBook::find(Job part, bool last_of_each_step) {
+  std::shared_ptr<Entry> entry;
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<Entry>>& bucket = entries_[hash_of(part)];
+    const auto known =
+        std::find_if(bucket.begin(), bucket.end(), [&](const auto& one) { return one->job == part; });
+    if (known != bucket.end()) {
+      entry = *known;
+    } else {
+      entry = std::make_shared<Entry>();
+      entry->job = std::move(part);
+      bucket.push_back(entry);
+    }
+  }
+  std::call_once(entry->once, [&] {
+    ++programs_run_;
+    Result<std::vector<ActionCost>> costs = action_costs(entry->job, hardware_);
+    if (costs) {
+      entry->costs = std::make_shared<const std::vector<ActionCost>>(
+          last_of_each_step ? last_of_steps(entry->job, *costs) : std::move(*costs));
+    } else {
+      entry->costs = tl::unexpected(costs.error());
+    }
+  });
+  return entry->costs;
+}
+
+Result<RoleCosts> CostBook::costs(const Job& job, const Process& process, const Role& role) {
+  const std::vector<Role> roles = roles_on(job, role);
+  RoleCosts out;
+  HEADROOM_ASSIGN(out.residency, find(residency_part(job, process, roles), false));
+  const std::optional<Action> forward = forward_of(job, roles);
+  if (forward) {
+    HEADROOM_ASSIGN(out.forward, find(forward_part(job, process, roles, *forward), true));
+  }
+  if (trains(job, role)) {
+    HEADROOM_ASSIGN(out.training, find(training_part(job, process, roles, forward), true));
+  }
+  return out;
+}
+
+}  // namespace headroom::closed_form

@@ -1,0 +1,150 @@
+#include "simulator/closed_form/recalled_trainer.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace headroom::closed_form {
+namespace {
+
+class RecalledTrainer final : public TrainerProcess {
+ public:
+  RecalledTrainer(const Job& job, const Process& process, CostBook& book)
+      : job_(job), process_(process), book_(book) {}
+
+  Status act(const Action& action, int step) override {
+    if (action.role.empty() || !costs_something(action.verb)) return {};
+    HEADROOM_ASSIGN(Unit * unit, unit_of(action.role));
+    const std::vector<ActionCost>& residency = *unit->costs.residency;
+    if (unit->next == residency.size()) return fail("an action that the cost book does not know");
+    const ActionCost& cost = residency[unit->next++];
+    Bytes rise = cost.rise;
+    double seconds = cost.seconds;
+    if (const ActionCost* real = on_real_batch(action, step, *unit)) {
+      rise = std::max(rise, real->rise);
+      seconds = real->seconds;
+    }
+    reach(rise, cost.host_rise);
+    unit->held = cost.held;
+    unit->host_held = cost.host_held;
+    live_ = live();
+    reserved_ = cost.empties_cache ? live_.total() : std::max(reserved_, live_.total());
+    host_ = host();
+    seconds_ += seconds;
+    return {};
+  }
+
+  State now() const override { return {.allocated = live_, .reserved = reserved_, .host = host_}; }
+
+  Piece take_piece() override {
+    Piece taken = std::exchange(piece_, Piece{});
+    const State held = now();
+    if (taken.peak.allocated.total() < held.allocated.total()) taken.peak.allocated = held.allocated;
+    if (taken.peak.host.total() < held.host.total()) taken.peak.host = held.host;
+    taken.peak.reserved = std::max(taken.peak.reserved, held.reserved);
+    taken.peak_active = taken.peak.allocated.total();
+    return taken;
+  }
+
+  double take_seconds() override { return std::exchange(seconds_, 0.0); }
+
+ private:
+  /// A role with those on its weights, as far as the run has come.
+  struct Unit {
+    RoleCosts costs;
+    std::size_t next = 0;  ///< action of `residency`
+    int forwards = 0, trainings = 0;
+    bool trained = false;
+    Breakdown held, host_held;
+  };
+
+  Result<Unit*> unit_of(const std::string& name) {
+    const Role* role = job_.role(name);
+    if (role == nullptr) return fail("no role is named " + name);
+    const std::string& owner = role->shares_weights_of.empty() ? name : role->shares_weights_of;
+    const auto known = units_.find(owner);
+    if (known != units_.end()) return &known->second;
+    const Role* whole = job_.role(owner);
+    if (whole == nullptr) return fail("no role is named " + owner);
+    Unit unit;
+    HEADROOM_ASSIGN(unit.costs, book_.costs(job_, process_, *whole));
+    unit.trained = unit.costs.training != nullptr;
+    return &units_.emplace(owner, std::move(unit)).first->second;
+  }
+
+  /// The record of a pass over the real micro-batches; null for other actions.
+  static const ActionCost* on_real_batch(const Action& action, int step, Unit& unit) {
+    if (action.from_step_one && step < 1) return nullptr;
+    if (action.verb == Verb::train && unit.costs.training)
+      return &(*unit.costs.training)[std::min(unit.trainings++, 1)];
+    if (action.verb == Verb::forward && unit.costs.forward) {
+      // The second forward of a role that trains finds what its first one found: training comes in between.
+      const int which = unit.trained ? 0 : std::min(unit.forwards, 1);
+      ++unit.forwards;
+      return &(*unit.costs.forward)[which];
+    }
+    return nullptr;
+  }
+
+  void reach(Bytes rise, Bytes host_rise) {
+    Breakdown peak = live_;
+    peak[Component::temporaries] += rise;
+    if (peak.total() > piece_.peak.allocated.total()) piece_.peak.allocated = peak;
+    reserved_ = std::max(reserved_, peak.total());
+    piece_.peak.reserved = std::max(piece_.peak.reserved, reserved_);
+    Breakdown host = host_;
+    host[Component::staging] += host_rise;
+    if (host.total() > piece_.peak.host.total()) piece_.peak.host = host;
+  }
+
+  /// What all roles hold; libraries' workspaces once, for the process has one of each.
+  Breakdown live() const {
+    Breakdown sum;
+    Bytes workspaces = 0;
+    for (const auto& [name, unit] : units_) {
+      sum += unit.held;
+      workspaces = std::max(workspaces, unit.held[Component::workspaces]);
+    }
+    sum[Component::workspaces] = workspaces;
+    return sum;
+  }
+
+  Breakdown host() const {
+    Breakdown sum;
+    for (const auto& [name, unit] : units_) sum += unit.host_held;
+    return sum;
+  }
+
+  const Job& job_;
+  const Process& process_;
+  CostBook& book_;
+  std::map<std::string, Unit> units_;
+  Breakdown live_, host_;
+  Bytes reserved_ = 0;
+  Piece piece_;
+  double seconds_ = 0;
+};
+
+/// Batches made inside the trainer, by its own generation, tie roles together.
+bool separable(const Job& job) {
+  const bool engines = std::any_of(job.engines.begin(), job.engines.end(), [](const Engine& engine) {
+    return engine.kind == EngineKind::vllm || engine.kind == EngineKind::sglang;
+  });
+  const bool inside = std::any_of(job.engines.begin(), job.engines.end(), [](const Engine& engine) {
+    return engine.kind != EngineKind::vllm && engine.kind != EngineKind::sglang;
+  });
+  return engines && !inside;
+}
+
+}  // namespace
+
+MakeTrainer recalled(std::shared_ptr<CostBook> book) {
+  return [book = std::move(book), program = program_over(Fidelity::live_bytes)](
+             const Job& job, const Process& process, const Pool& pool,
+             const Hardware& hardware) -> Result<std::unique_ptr<TrainerProcess>> {
+    if (!separable(job)) return program(job, process, pool, hardware);
+    return std::make_unique<RecalledTrainer>(job, process, *book);
+  };
+}
+
+}  // namespace headroom::closed_form

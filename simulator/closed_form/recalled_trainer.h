@@ -1,0 +1,16 @@
+#pragma once
+
+#include <memory>
+
+#include "simulator/closed_form/cost_book.h"
+#include "simulator/phases/trainer_process.h"
+
+namespace headroom::closed_form {
+
+/// Training processes that recall what their actions cost instead of running their programs: allocated and
+/// reserved bytes as `Fidelity::live_bytes`, in microseconds once the book knows the roles. For jobs whose
+/// roles train on packed or engine-made batches; others run their programs. What is live for the moment at a
+/// peak counts as temporaries, whatever it is.
+MakeTrainer recalled(std::shared_ptr<CostBook> book);
+
+}  // namespace headroom::closed_form

@@ -1,0 +1,132 @@
+#include "simulator/phases/trainer_process.h"
+
+#include "simulator/allocator/virtual_device.h"
+#include "simulator/memory/counting_memory.h"
+#include "simulator/memory/simulated_memory.h"
+#include "simulator/memory/timed_memory.h"
+#include "simulator/phases/trainer.h"
+
+namespace headroom {
+namespace {
+
+/// Live blocks added up; reserved is their highest sum since the cache was emptied.
+class CountedBlocks {
+ public:
+  Memory& memory() { return memory_; }
+  TrainerProcess::State now() const {
+    return {
+        .allocated = memory_.components(), .reserved = memory_.reserved(), .host = memory_.host_components()};
+  }
+  TrainerProcess::Piece take_piece() {
+    TrainerProcess::Piece piece{.peak = {.allocated = memory_.at_peak(),
+                                         .reserved = memory_.reserved_peak(),
+                                         .host = memory_.host_at_peak()},
+                                .peak_active = memory_.peak()};
+    memory_.reset_peak();
+    return piece;
+  }
+  void set_expandable(bool) {}
+  std::optional<std::string> out_of_memory() const { return std::nullopt; }
+  std::int64_t allocations() const { return memory_.allocations(); }
+  std::int64_t segments() const { return 0; }
+  std::int64_t retries() const { return 0; }
+  Bytes inactive_split() const { return 0; }
+
+ private:
+  CountingMemory memory_;
+};
+
+/// The simulated caching allocator.
+class SimulatedBlocks {
+ public:
+  SimulatedBlocks(const allocator::AllocatorSettings& settings, Bytes limit)
+      : settings_(settings), device_(limit), memory_(settings, device_) {}
+
+  Memory& memory() { return memory_; }
+  TrainerProcess::State now() const {
+    return {.allocated = memory_.live(), .reserved = allocator().reserved(), .host = memory_.host()};
+  }
+  TrainerProcess::Piece take_piece() {
+    TrainerProcess::Piece piece{.peak = {.allocated = memory_.at_peak(),
+                                         .reserved = allocator().peak_reserved(),
+                                         .host = memory_.host_at_peak()},
+                                .peak_active = allocator().peak_active()};
+    memory_.reset_peaks();
+    return piece;
+  }
+  void set_expandable(bool on) {
+    settings_.expandable_segments = on;
+    memory_.allocator().change_settings(settings_);
+  }
+  std::optional<std::string> out_of_memory() const { return memory_.out_of_memory(); }
+  std::int64_t allocations() const { return memory_.allocations(); }
+  std::int64_t segments() const { return allocator().statistics().all.segment.current; }
+  std::int64_t retries() const { return allocator().statistics().num_alloc_retries; }
+  Bytes inactive_split() const { return allocator().inactive_split(); }
+
+ private:
+  allocator::CachingAllocator& allocator() const {
+    return const_cast<SimulatedBlocks&>(*this).memory_.allocator();
+  }
+
+  allocator::AllocatorSettings settings_;
+  allocator::VirtualDevice device_;
+  SimulatedMemory memory_;
+};
+
+tape::DeviceTraits traits_of(const Hardware& hardware) {
+  tape::DeviceTraits traits;
+  if (hardware.multiprocessors > 0) traits.multiprocessors = hardware.multiprocessors;
+  if (hardware.cublas_workspace > 0) traits.cublas_workspace = hardware.cublas_workspace;
+  return traits;
+}
+
+/// The process's program over `Blocks`.
+template <typename Blocks>
+class ProgramProcess final : public TrainerProcess {
+ public:
+  template <typename... Arguments>
+  ProgramProcess(const Job& job, const Pool& pool, const Hardware& hardware, Arguments&&... arguments)
+      : blocks_(std::forward<Arguments>(arguments)...),
+        timed_(blocks_.memory(), hardware, pool.gpus_per_node),
+        program_(job, timed_, traits_of(hardware)) {
+    program_.repeat = &timed_.repeat;
+  }
+
+  Status act(const Action& action, int step) override {
+    if (action.verb == Verb::expandable_on || action.verb == Verb::expandable_off) {
+      blocks_.set_expandable(action.verb == Verb::expandable_on);
+      return {};
+    }
+    return program_.act(action, step);
+  }
+  State now() const override { return blocks_.now(); }
+  Piece take_piece() override { return blocks_.take_piece(); }
+  double take_seconds() override { return timed_.take_seconds(); }
+  std::optional<std::string> out_of_memory() const override { return blocks_.out_of_memory(); }
+  std::int64_t allocations() const override { return blocks_.allocations(); }
+  std::int64_t segments() const override { return blocks_.segments(); }
+  std::int64_t retries() const override { return blocks_.retries(); }
+  Bytes inactive_split() const override { return blocks_.inactive_split(); }
+
+ private:
+  Blocks blocks_;
+  TimedMemory timed_;
+  phases::Trainer program_;
+};
+
+}  // namespace
+
+MakeTrainer program_over(Fidelity fidelity) {
+  return [fidelity](const Job& job, const Process& process, const Pool& pool,
+                    const Hardware& hardware) -> Result<std::unique_ptr<TrainerProcess>> {
+    HEADROOM_ASSIGN(const allocator::AllocatorSettings settings,
+                    allocator::parse_allocator_settings(process.allocator_settings));
+    if (fidelity == Fidelity::live_bytes)
+      return std::make_unique<ProgramProcess<CountedBlocks>>(job, pool, hardware);
+    const Bytes card = job.device_memory > 0 ? job.device_memory : hardware.total_memory;
+    return std::make_unique<ProgramProcess<SimulatedBlocks>>(job, pool, hardware, settings, card);
+  };
+}
+
+}  // namespace headroom

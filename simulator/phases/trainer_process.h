@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "simulator/hardware/hardware.h"
+#include "simulator/job/job.h"
+#include "simulator/phases/device_run.h"
+
+namespace headroom {
+
+/// A training process as a device's run sees it: actions go in, memory and seconds come out.
+class TrainerProcess {
+ public:
+  virtual ~TrainerProcess() = default;
+
+  /// One action of `step` (-1 before the first). Errors: what no program covers.
+  virtual Status act(const Action& action, int step) = 0;
+
+  struct State {
+    Breakdown allocated;
+    Bytes reserved = 0;
+    Breakdown host;
+  };
+  struct Piece {
+    State peak;  ///< allocated at its peak; the highest reserved and host values
+    Bytes peak_active = 0;
+  };
+  virtual State now() const = 0;
+  /// Peaks and seconds since the last call.
+  virtual Piece take_piece() = 0;
+  virtual double take_seconds() = 0;
+
+  virtual std::optional<std::string> out_of_memory() const { return std::nullopt; }
+  virtual std::int64_t allocations() const { return 0; }
+  virtual std::int64_t segments() const { return 0; }
+  virtual std::int64_t retries() const { return 0; }
+  virtual Bytes inactive_split() const { return 0; }
+};
+
+/// Makes the process that `process` of `job` is on a GPU of `pool`. All arguments outlive what is made.
+using MakeTrainer = std::function<Result<std::unique_ptr<TrainerProcess>>(
+    const Job& job, const Process& process, const Pool& pool, const Hardware& hardware)>;
+
+/// The process's program over a Memory of that fidelity.
+MakeTrainer program_over(Fidelity fidelity);
+
+/// `run_on_device` with trainers of the caller's making; `executor` names it in the report.
+Result<Report> run_on_device(const Job& job, const Hardware& hardware, const MakeTrainer& make_trainer,
+                             std::string executor);
+
+}  // namespace headroom

@@ -1,0 +1,80 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+
+#include "planner/frameworks/registry.h"
+#include "simulator/closed_form/recalled_trainer.h"
+#include "simulator/hardware/library.h"
+#include "tests/support/data.h"
+
+namespace headroom {
+namespace {
+
+/// The example run with some of verl's keys changed.
+Job job_with(const std::vector<std::string>& overrides) {
+  JobOptions options;
+  options.overrides = overrides;
+  options.steps = 2;
+  const auto read = read_job(
+      std::array{test::source("configs/examples/verl/qwen2.5-7b-grpo-8xh100.yaml").string()}, options);
+  EXPECT_TRUE(read) << read.error().text();
+  return read ? read->job : Job{};
+}
+
+const std::vector<std::vector<std::string>> kRuns = {
+    {},
+    {"actor_rollout_ref.actor.strategy=fsdp2"},
+    {"actor_rollout_ref.actor.fsdp_config.param_offload=true",
+     "actor_rollout_ref.actor.fsdp_config.optimizer_offload=true"},
+    {"actor_rollout_ref.model.enable_gradient_checkpointing=false",
+     "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=4096"},
+    {"actor_rollout_ref.actor.ulysses_sequence_parallel_size=2"},
+    {"algorithm.adv_estimator=gae", "critic.model.path=Qwen/Qwen2.5-7B-Instruct"},
+};
+
+class Recalled : public ::testing::TestWithParam<std::size_t> {};
+
+// The book folds equal layers, splits roles into parts and puts them together again: it must come to what the
+// whole program gives over a sum of live blocks.
+TEST_P(Recalled, AgreesWithTheWholeProgram) {
+  const Job job = job_with(kRuns[GetParam()]);
+  const Hardware hardware = find_hardware("h100").value();
+  const auto whole = run_on_device(job, hardware, Fidelity::live_bytes);
+  const auto book = std::make_shared<closed_form::CostBook>(hardware);
+  const auto recalled = run_on_device(job, hardware, closed_form::recalled(book), "closed_form");
+  ASSERT_TRUE(whole) << whole.error().text();
+  ASSERT_TRUE(recalled) << recalled.error().text();
+  ASSERT_EQ(whole->devices.size(), recalled->devices.size());
+  for (std::size_t d = 0; d < whole->devices.size(); ++d) {
+    const auto& a = whole->devices[d].phases;
+    const auto& b = recalled->devices[d].phases;
+    ASSERT_EQ(a.size(), b.size());
+    for (std::size_t p = 0; p < a.size(); ++p) {
+      SCOPED_TRACE(a[p].phase + " step " + std::to_string(a[p].step));
+      EXPECT_NEAR(static_cast<double>(b[p].peak_device), static_cast<double>(a[p].peak_device),
+                  0.01 * static_cast<double>(a[p].peak_device));
+      EXPECT_NEAR(static_cast<double>(b[p].peak_host), static_cast<double>(a[p].peak_host),
+                  0.01 * static_cast<double>(a[p].peak_host));
+      EXPECT_NEAR(b[p].seconds, a[p].seconds, 0.02 * a[p].seconds + 1e-3);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, Recalled, ::testing::Range<std::size_t>(0, kRuns.size()));
+
+TEST(CostBook, RunsNothingTwice) {
+  const Job job = job_with({});
+  const Hardware hardware = find_hardware("h100").value();
+  const auto book = std::make_shared<closed_form::CostBook>(hardware);
+  ASSERT_TRUE(run_on_device(job, hardware, closed_form::recalled(book), ""));
+  const std::int64_t programs = book->programs_run();
+  EXPECT_GT(programs, 0);
+  Job other = job;
+  other.engines[0].utilization = 0.3;  // no trainer's matter
+  ASSERT_TRUE(run_on_device(other, hardware, closed_form::recalled(book), ""));
+  EXPECT_EQ(book->programs_run(), programs);
+}
+
+}  // namespace
+}  // namespace headroom
