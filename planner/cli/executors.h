@@ -9,4 +9,9 @@ const Executor& closed_form_executor();
 /// Every allocation and free: what decides.
 const Executor& simulating_executor();
 
+/// The closed form for many variants of a job: trainers recall what their actions cost
+/// (closed_form::CostBook). Each call gives an executor with books of its own; it may be called from several
+/// threads.
+Executor searching_executor();
+
 }  // namespace headroom::cli

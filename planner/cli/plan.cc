@@ -117,7 +117,7 @@ Command plan_command() {
 }
 
 int plan(const Arguments& arguments, Streams& streams) {
-  return plan(arguments, streams, closed_form_executor(), simulating_executor());
+  return plan(arguments, streams, searching_executor(), simulating_executor());
 }
 
 int plan(const Arguments& arguments, Streams& streams, const Executor& fast, const Executor& exact) {

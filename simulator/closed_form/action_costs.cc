@@ -44,6 +44,32 @@ std::int32_t layer_of(const std::string& path) {
   return -1;
 }
 
+/// Work that names no layer goes with the layer that surrounds it, between neighbours (a gather) with the
+/// later one. The head's goes with the last layer so, which does no harm: ends are never left out.
+void join_to_layers(std::vector<Moment>& moments) {
+  std::size_t first = 0;  // of a run without layers
+  for (std::size_t i = 0; i < moments.size(); ++i) {
+    if (moments[i].layer < 0) continue;
+    if (first > 0 && std::abs(moments[i].layer - moments[first - 1].layer) <= 1)
+      for (std::size_t between = first; between < i; ++between) moments[between].layer = moments[i].layer;
+    first = i + 1;
+  }
+}
+
+/// One operation over all tensors, piece by piece, is one moment: its pieces are as many as the layers have
+/// tensors.
+void join_pieces(std::vector<Moment>& moments) {
+  const auto joins = [](Moment& a, const Moment& b) {
+    if (a.layer >= 0 || b.layer >= 0 || a.operation != b.operation) return false;
+    a.live = std::max(a.live, b.live);
+    return true;
+  };
+  std::size_t kept = 0;
+  for (std::size_t i = 1; i < moments.size(); ++i)
+    if (!joins(moments[kept], moments[i])) moments[++kept] = moments[i];
+  moments.resize(std::min(moments.size(), kept + 1));
+}
+
 /// Notes when the program empties the cache, which a sum of live blocks does not show.
 class EmptyNoting final : public Memory {
  public:
@@ -109,6 +135,8 @@ class Recorder {
       HEADROOM_TRY(trainer_.act(action, step));
       for (const CountingMemory::Moment& moment : memory_.take_moments())
         out.moments.push_back({moment.live, layer(moment.module), moment.operation});
+      join_pieces(out.moments);
+      join_to_layers(out.moments);
       out.held = memory_.components();
       out.host_peak = memory_.host_peak();
       out.host_held = memory_.host_components();

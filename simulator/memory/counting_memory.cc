@@ -29,6 +29,10 @@ Block CountingMemory::allocate(Bytes requested, Stream, Label label) {
   }
   blocks_[index] = {.bytes = bytes, .label = label};
   ++allocations_;
+  if (moments_wanted_ && label.module != last_.module) {
+    moments_.push_back({std::exchange(moment_, live_), last_.module, last_.operation});
+    last_ = label;
+  }
   rise(bytes, label.component);
   return Block{index};
 }
@@ -83,7 +87,8 @@ void CountingMemory::free_host(HostBlock block) {
 
 void CountingMemory::run(const Operation& operation) {
   if (!moments_wanted_) return;
-  moments_.push_back({std::exchange(moment_, live_), operation.label.module, operation.label.operation});
+  last_ = operation.label;
+  moments_.push_back({std::exchange(moment_, live_), last_.module, last_.operation});
 }
 
 void CountingMemory::reset_peak() {

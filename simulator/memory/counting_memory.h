@@ -41,13 +41,13 @@ class CountingMemory final : public Memory {
 
   /// The peak starts anew from what is live now, as torch.cuda.reset_peak_memory_stats.
   void reset_peak();
-  /// The highest live value between two operations.
+  /// The highest live value between two operations, or until another module allocates.
   struct Moment {
     Bytes live = 0;
     std::uint32_t module = 0;     ///< of the operation that ends it
     std::uint16_t operation = 0;  ///< likewise
   };
-  /// Those since the last call, one an operation, and a last one for what followed. Their maximum is the
+  /// Those since the last call, in order, and a last one for what followed. Their maximum is the
   /// peak.
   std::vector<Moment> take_moments();
 
@@ -60,6 +60,7 @@ class CountingMemory final : public Memory {
   void rise(Bytes bytes, Component component);
 
   bool moments_wanted_;
+  Label last_;  ///< of the operation before, or of the first allocation for another module since
   std::vector<Held> blocks_;
   std::uint32_t first_free_ = 0xffffffffu;
   std::vector<Held> host_blocks_;

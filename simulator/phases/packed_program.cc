@@ -309,6 +309,7 @@ void PackedProgram::move(unsigned parts, bool to_device, bool first_step) {
   const tape::ComponentScope component(tape_, Component::optimizer);
   const auto one = [&](Tensor& tensor) {
     if (!tensor.defined() || (tensor->storage->device == tape::Device::gpu) == to_device) return;
+    const tape::ModuleScope module(tape_, tensor->storage->label.module);
     tape_.set_data(tensor, to_device ? tape_.empty(tensor.shape(), tensor.dtype(), kHostState)
                                      : tape_.empty_host(tensor.shape(), tensor.dtype(), HostKind::pinned));
   };

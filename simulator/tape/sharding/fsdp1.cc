@@ -262,8 +262,10 @@ void Fsdp1::offload(HostKind kind) {
   const ComponentScope component(tape_, Component::weights);
   for (Unit& u : units_)
     for (Flat& flat : u.flats)
-      if (flat.shard->storage->device == Device::gpu)
+      if (flat.shard->storage->device == Device::gpu) {
+        const ModuleScope module(tape_, flat.shard->storage->label.module);
         tape_.set_data(flat.shard, tape_.empty_host(flat.shard.shape(), flat.shard.dtype(), kind));
+      }
 }
 
 void Fsdp1::load() {
@@ -271,8 +273,10 @@ void Fsdp1::load() {
   const ComponentScope component(tape_, Component::weights);
   for (Unit& u : units_)
     for (Flat& flat : u.flats)
-      if (flat.shard->storage->device != Device::gpu)
+      if (flat.shard->storage->device != Device::gpu) {
+        const ModuleScope module(tape_, flat.shard->storage->label.module);
         tape_.set_data(flat.shard, tape_.empty(flat.shard.shape(), flat.shard.dtype(), kShard));
+      }
 }
 
 }  // namespace headroom::tape

@@ -333,8 +333,10 @@ void Fsdp2::offload(HostKind kind) {
   for (Group& g : groups_) {
     reshard(g);
     for (Parameter& p : g.parameters)
-      if (p.shard->storage->device == Device::gpu)
+      if (p.shard->storage->device == Device::gpu) {
+        const ModuleScope module(tape_, p.shard->storage->label.module);
         tape_.set_data(p.shard, tape_.empty_host(p.shard.shape(), p.shard.dtype(), kind));
+      }
   }
 }
 
@@ -343,8 +345,10 @@ void Fsdp2::load() {
   const ComponentScope component(tape_, Component::weights);
   for (Group& g : groups_)
     for (Parameter& p : g.parameters)
-      if (p.shard->storage->device != Device::gpu)
+      if (p.shard->storage->device != Device::gpu) {
+        const ModuleScope module(tape_, p.shard->storage->label.module);
         tape_.set_data(p.shard, tape_.empty(p.shard.shape(), p.shard.dtype(), kShard));
+      }
 }
 
 }  // namespace headroom::tape
