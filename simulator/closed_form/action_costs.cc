@@ -24,7 +24,7 @@ struct Moment {
 /// One action as it ran.
 struct Recorded {
   std::vector<Moment> moments;
-  Bytes before = 0;
+  Bytes before = 0, gathered = 0;
   Breakdown held;
   Bytes host_before = 0, host_peak = 0;
   Breakdown host_held;
@@ -131,6 +131,7 @@ class Recorder {
       Recorded& out = actions_.emplace_back();
       memory_.reset_peak();
       out.before = memory_.live();
+      out.gathered = memory_.components()[Component::gathered_parameters];
       out.host_before = memory_.host_live();
       HEADROOM_TRY(trainer_.act(action, step));
       for (const CountingMemory::Moment& moment : memory_.take_moments())
@@ -165,6 +166,7 @@ class Recorder {
 ActionCost cost_of(const Recorded& action) {
   ActionCost out;
   for (const Moment& moment : action.moments) out.rise = std::max(out.rise, moment.live - action.before);
+  out.gathered = action.gathered;
   out.held = action.held;
   out.host_rise = action.host_peak - action.host_before;
   out.host_held = action.host_held;
@@ -212,6 +214,7 @@ std::optional<ActionCost> fold(const Recorded& few, const Recorded& more, std::i
   if (!second || !last_but_one) return std::nullopt;
   ActionCost out;
   out.rise = std::max<Bytes>(0, std::max(*second, *last_but_one) - line.at(few.before, more.before));
+  out.gathered = line.at(few.gathered, more.gathered);
   out.held = line.at(few.held, more.held);
   out.host_rise = line.at(few.host_peak - few.host_before, more.host_peak - more.host_before);
   out.host_held = line.at(few.host_held, more.host_held);

@@ -12,6 +12,7 @@ namespace headroom::closed_form {
 /// What one action of a role does to its process.
 struct ActionCost {
   Bytes rise = 0;       ///< highest live bytes during it, beyond those before it
+  Bytes gathered = 0;   ///< of those before it: whole parameters that an earlier pass left
   Breakdown held;       ///< live after it, by component
   Bytes host_rise = 0;  ///< the same of host memory
   Breakdown host_held;

@@ -21,7 +21,9 @@ class RecalledTrainer final : public TrainerProcess {
     Bytes rise = cost.rise;
     double seconds = cost.seconds;
     if (const ActionCost* real = on_real_batch(action, step, *unit)) {
-      rise = std::max(rise, real->rise);
+      // What the record found gathered and this run does not (it was offloaded since) is gathered again.
+      const Bytes again = real->gathered - unit->held[Component::gathered_parameters];
+      rise = std::max(rise, real->rise + std::max<Bytes>(0, again));
       seconds = real->seconds;
     }
     reach(rise, cost.host_rise);

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <chrono>
+#include <random>
 
 #include "planner/frameworks/registry.h"
 #include "simulator/closed_form/recalled_trainer.h"
@@ -33,22 +33,17 @@ const std::vector<std::vector<std::string>> kRuns = {
     {"algorithm.adv_estimator=gae", "critic.model.path=Qwen/Qwen2.5-7B-Instruct"},
 };
 
-class Recalled : public ::testing::TestWithParam<std::size_t> {};
-
-// The book folds equal layers, splits roles into parts and puts them together again: it must come to what the
-// whole program gives over a sum of live blocks.
-TEST_P(Recalled, AgreesWithTheWholeProgram) {
-  const Job job = job_with(kRuns[GetParam()]);
-  const Hardware hardware = find_hardware("h100").value();
+/// The book folds equal layers, splits roles into parts and puts them together again: it must come to what
+/// the whole program gives over a sum of live blocks.
+void expect_agreement(const Job& job, const Hardware& hardware, const MakeTrainer& recalled) {
   const auto whole = run_on_device(job, hardware, Fidelity::live_bytes);
-  const auto book = std::make_shared<closed_form::CostBook>(hardware);
-  const auto recalled = run_on_device(job, hardware, closed_form::recalled(book), "closed_form");
-  ASSERT_TRUE(whole) << whole.error().text();
-  ASSERT_TRUE(recalled) << recalled.error().text();
-  ASSERT_EQ(whole->devices.size(), recalled->devices.size());
+  const auto quick = run_on_device(job, hardware, recalled, "closed_form");
+  ASSERT_EQ(whole.has_value(), quick.has_value());
+  if (!whole) return;
+  ASSERT_EQ(whole->devices.size(), quick->devices.size());
   for (std::size_t d = 0; d < whole->devices.size(); ++d) {
     const auto& a = whole->devices[d].phases;
-    const auto& b = recalled->devices[d].phases;
+    const auto& b = quick->devices[d].phases;
     ASSERT_EQ(a.size(), b.size());
     for (std::size_t p = 0; p < a.size(); ++p) {
       SCOPED_TRACE(a[p].phase + " step " + std::to_string(a[p].step));
@@ -61,7 +56,46 @@ TEST_P(Recalled, AgreesWithTheWholeProgram) {
   }
 }
 
+class Recalled : public ::testing::TestWithParam<std::size_t> {};
+
+TEST_P(Recalled, AgreesWithTheWholeProgram) {
+  const Hardware hardware = find_hardware("h100").value();
+  const auto book = std::make_shared<closed_form::CostBook>(hardware);
+  expect_agreement(job_with(kRuns[GetParam()]), hardware, closed_form::recalled(book));
+}
+
 INSTANTIATE_TEST_SUITE_P(Runs, Recalled, ::testing::Range<std::size_t>(0, kRuns.size()));
+
+// One book for all, as in a search: a part that is found must be the right one.
+TEST(CostBook, AgreesOnDrawnConfigurations) {
+  const Hardware hardware = find_hardware("h100").value();
+  JobOptions options;
+  options.steps = 2;
+  const auto read = read_job(
+      std::array{test::source("configs/examples/verl/qwen2.5-7b-grpo-8xh100.yaml").string()}, options);
+  ASSERT_TRUE(read) << read.error().text();
+  const Framework& verl = *find_framework("verl");
+  const std::vector<Knob> knobs = verl.knobs(*read);
+  const MakeTrainer recalled = closed_form::recalled(std::make_shared<closed_form::CostBook>(hardware));
+  std::mt19937 random(20);
+  int compared = 0;
+  for (int draw = 0; draw < 40; ++draw) {
+    std::vector<Choice> choices;
+    std::string drawn;
+    for (const Knob& knob : knobs) {
+      const std::string& value = knob.values[random() % knob.values.size()];
+      if (value == knob.current) continue;
+      choices.push_back({knob.name, value});
+      drawn += knob.name + "=" + value + " ";
+    }
+    const Result<Job> job = verl.with(*read, choices);
+    if (!job || !validate_job(*job)) continue;
+    SCOPED_TRACE(drawn);
+    expect_agreement(*job, hardware, recalled);
+    ++compared;
+  }
+  EXPECT_GT(compared, 10);
+}
 
 TEST(CostBook, RunsNothingTwice) {
   const Job job = job_with({});
