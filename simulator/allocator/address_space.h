@@ -7,7 +7,9 @@
 
 namespace headroom::allocator {
 
-/// Where the CUDA driver places native segments, as recorded on an H100 with driver 580.
+/// Where the CUDA driver places native segments, as recorded on an H100 with driver 580: of 136 recorded
+/// streams (7,500 segments, 102 of the streams recorded after this was written) all but 2 lie exactly so, and
+/// those 2 do from where the driver took a region of 32 MiB for itself.
 ///
 /// Addresses are taken in regions. A segment goes into the newest region that has room, there into the
 /// smallest hole that holds it (lowest among equals). Without one, a new region of its size rounded up to 32

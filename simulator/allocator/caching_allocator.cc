@@ -41,7 +41,7 @@ BlockId CachingAllocator::allocate(Bytes bytes, Stream stream) {
                           .list = &list,
                           .expandable = expandable};
     id = make_room(request);
-    if (id == 0) return fail(request);
+    if (id == kOutOfMemory) return id;
   }
   return commit(list_of(blocks_[id]), id, rounded, bytes, expandable);
 }

@@ -257,6 +257,8 @@ class CachingAllocator {
   }
   BlockId take_from_pools_on_oom(const Request& request);
   BlockId fail(const Request& request);
+  BlockId refuse_chunk(const Request& request);
+  OutOfMemory facts_of(const Request& request) const;
   BlockId refuse(Bytes bytes, Stream stream);
 
   // Release (release.cc).

@@ -35,6 +35,10 @@ class Device : public Events {
   virtual Bytes total_memory() const = 0;
   /// What the driver would report as free now.
   virtual Bytes free_memory() const = 0;
+  /// What this process holds of the device, inside and outside of the allocator. Default: nobody else is on
+  /// it.
+  virtual Bytes process_memory() const { return total_memory() - free_memory(); }
+  virtual int ordinal() const { return 0; }  ///< the `0` of `GPU 0`
 
   /// A segment of `bytes`; nothing when the device is out of memory.
   virtual std::optional<Address> allocate(Bytes bytes) = 0;
@@ -43,6 +47,8 @@ class Device : public Events {
   /// An address range without memory behind it, for an expandable segment of one pool half.
   virtual Address reserve(Bytes bytes, bool small_pool) = 0;
   virtual void release(Address address, Bytes bytes) = 0;
+  /// The driver maps only chunks that are multiples of this.
+  virtual Bytes granularity() const { return 2 * kMiB; }
   /// Puts `bytes` of memory, in chunks of `chunk`, behind part of a range: all of it or nothing.
   virtual bool map(Address address, Bytes bytes, Bytes chunk) = 0;
   virtual void unmap(Address address, Bytes bytes, Bytes chunk) = 0;

@@ -4,17 +4,20 @@
 
 namespace headroom::allocator {
 
-// No free block fits: new memory, and what is released to get it, in PyTorch's order. 0: out of memory.
+// No free block fits: new memory, and what is released to get it, in PyTorch's order. kOutOfMemory: none.
 BlockId CachingAllocator::make_room(const Request& request) {
+  if (request.expandable && chunk(*request.list->half) % device_.granularity() != 0)
+    return refuse_chunk(request);
   if (gc_tracking_) collect_garbage();
   if (const BlockId id = obtain(request, false)) return id;
   if (const BlockId id = take_from_pools_on_oom(request)) return id;
   if (release_available(request)) {
     if (const BlockId id = obtain(request, false)) return id;
   }
-  if (!scopes_.empty()) return 0;
+  if (!scopes_.empty()) return fail(request);
   release_all(kDefaultPool);
-  return obtain(request, true);
+  if (const BlockId id = obtain(request, true)) return id;
+  return fail(request);
 }
 
 BlockId CachingAllocator::obtain(const Request& request, bool retry) {
@@ -145,6 +148,13 @@ BlockId CachingAllocator::take_from_pools_on_oom(const Request& request) {
   return 0;
 }
 
+// The driver maps no chunks of this size. PyTorch raises its error at once and counts nothing.
+BlockId CachingAllocator::refuse_chunk(const Request& request) {
+  last_out_of_memory_ = facts_of(request);
+  last_out_of_memory_->refused_chunk = chunk(*request.list->half);
+  return kOutOfMemory;
+}
+
 // No device has so much: PyTorch does not even try.
 BlockId CachingAllocator::refuse(Bytes bytes, Stream stream) {
   return fail({.bytes = bytes,
@@ -157,17 +167,26 @@ BlockId CachingAllocator::refuse(Bytes bytes, Stream stream) {
 
 BlockId CachingAllocator::fail(const Request& request) {
   ++counts_.num_ooms;
+  last_out_of_memory_ = facts_of(request);
+  if (observer_ != nullptr) observer_->out_of_memory(*last_out_of_memory_);
+  return kOutOfMemory;
+}
+
+OutOfMemory CachingAllocator::facts_of(const Request& request) const {
   OutOfMemory facts{.requested = request.bytes,
                     .rounded = request.rounded,
                     .tried = request.segment,
                     .stream = request.stream,
+                    .device = device_.ordinal(),
                     .device_total = device_.total_memory(),
                     .device_free = device_.free_memory(),
+                    .process = device_.process_memory(),
                     .limit = limit(),
                     .allocated = allocated(),
                     .reserved = reserved(),
                     .private_pools = 0,
-                    .expandable_segments = settings_.expandable_segments};
+                    .expandable_segments = settings_.expandable_segments,
+                    .refused_chunk = 0};
   for (const auto& [pool_id, pool] : pools_) {
     if (pool.get() == default_pool_) continue;
     for (const Half& half : pool->halves) {
@@ -178,9 +197,7 @@ BlockId CachingAllocator::fail(const Request& request) {
       }
     }
   }
-  last_out_of_memory_ = facts;
-  if (observer_ != nullptr) observer_->out_of_memory(facts);
-  return kOutOfMemory;
+  return facts;
 }
 
 }  // namespace headroom::allocator

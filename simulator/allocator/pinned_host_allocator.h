@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "simulator/allocator/device.h"
@@ -17,10 +18,12 @@ using PinnedBlockId = std::uint32_t;
 inline constexpr PinnedBlockId kNullPinnedBlock = 0;
 inline constexpr PinnedBlockId kOutOfHostMemory = 0xFFFFFFFFu;
 
-/// What torch.cuda.host_memory_stats() counts.
+/// What torch.cuda.host_memory_stats() reports, as PyTorch 2.11 counts it.
 struct PinnedStatistics {
-  Statistic allocations, allocated_bytes;   ///< blocks held, in use or cached: the host memory they take
-  Statistic active_requests, active_bytes;  ///< blocks in use
+  Statistic allocations, allocated_bytes;  ///< blocks held, in use or cached
+  /// Requests served. Not what is in use: PyTorch takes off only blocks whose free waited for a copy, one
+  /// request and minus one byte each; the peak is the sum of the peaks of every size. See in_use().
+  Statistic active_requests, active_bytes;
   std::int64_t num_host_alloc = 0, num_host_free = 0;
 };
 
@@ -29,6 +32,9 @@ struct PinnedStatistics {
 /// A request takes a block of the next power of two. Freed blocks are kept, one list a size, and serve only
 /// requests of the same power; they are never split or merged and go back to the system only in empty_cache,
 /// so the host memory held is the sum over sizes of the most ever needed at once. Constant time.
+///
+/// The reserve (pinned_reserve_segment_size_mb) is taken whole at the first request and handed out once, from
+/// its start: blocks that empty_cache drops from it are neither given back nor handed out again.
 class PinnedHostAllocator {
  public:
   /// `host` and `events` outlive the allocator.
@@ -47,10 +53,10 @@ class PinnedHostAllocator {
 
   Bytes size(PinnedBlockId id) const { return blocks_[id].size; }
   Address address(PinnedBlockId id) const { return blocks_[id].address; }
-  Bytes held() const { return statistics_.allocated_bytes.current; }
-  Bytes peak_held() const { return statistics_.allocated_bytes.peak; }
-  Bytes active() const { return statistics_.active_bytes.current; }
-  const PinnedStatistics& statistics() const { return statistics_; }
+  Bytes held() const { return held_; }  ///< host memory taken, with the whole reserve
+  Bytes peak_held() const { return peak_held_; }
+  Bytes in_use() const { return in_use_; }  ///< in blocks not freed, or whose copies are not done
+  PinnedStatistics statistics() const;
   void reset_peak();
 
  private:
@@ -62,7 +68,15 @@ class PinnedHostAllocator {
     std::vector<Stream> streams;  ///< that used it since it was taken
   };
 
-  std::vector<PinnedBlockId>& cached(Bytes size);
+  /// What serves the sizes between two powers of two.
+  struct Bucket {
+    std::vector<PinnedBlockId> cached;  ///< newest last
+    Statistic active_requests, active_bytes;
+  };
+
+  Bucket& bucket(Bytes size);
+  std::optional<Address> take_from_host(Bytes bytes);
+  PinnedBlockId new_block(Bytes size);
   bool take_from_reserve(Block& block);
   void process_events();
   void keep(PinnedBlockId id);
@@ -73,11 +87,12 @@ class PinnedHostAllocator {
   Events& events_;
   std::vector<Block> blocks_;
   std::vector<PinnedBlockId> unused_;
-  std::array<std::vector<PinnedBlockId>, 64> cached_;  ///< by power of two, newest last
+  std::array<Bucket, 64> buckets_;  ///< by the exponent of the size's power of two, rounded up
   std::deque<std::pair<EventToken, PinnedBlockId>> pending_;
   Address reserve_ = 0;
   Bytes reserve_left_ = -1;  ///< -1: not taken yet
-  PinnedStatistics statistics_;
+  Bytes held_ = 0, peak_held_ = 0, in_use_ = 0;
+  Statistic allocations_, allocated_bytes_;
 };
 
 }  // namespace headroom::allocator

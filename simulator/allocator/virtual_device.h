@@ -2,17 +2,26 @@
 
 #include <map>
 #include <memory>
+#include <set>
 
 #include "simulator/allocator/address_space.h"
 #include "simulator/allocator/device.h"
 
 namespace headroom::allocator {
 
+/// Of the bytes that the driver reports free, the last it gives to nobody, not even one page at a time. An
+/// H100 under driver 580 reports 2.19 MiB free when it refuses a page of 2 MiB, and gives pages while more is
+/// free.
+inline constexpr Bytes kKeptByDriver = 2 * kMiB;
+
 /// The memory of one card, shared by the processes on it.
 class CardMemory {
  public:
-  /// `total` as in the device's properties; `used` is taken from the start (contexts, libraries).
-  explicit CardMemory(Bytes total, Bytes used = 0) : total_(total), used_(used), peak_(used) {}
+  /// `total` as in the device's properties; `used` is taken from the start (contexts, libraries); of what is
+  /// free, the last `kept` bytes cannot be had (kKeptByDriver on a real card; 0 for a capacity to be
+  /// reached).
+  explicit CardMemory(Bytes total, Bytes used = 0, Bytes kept = 0)
+      : total_(total), kept_(kept), used_(used), peak_(used) {}
 
   Bytes total() const { return total_; }
   Bytes used() const { return used_; }
@@ -20,24 +29,28 @@ class CardMemory {
   Bytes peak() const { return peak_; }
   void reset_peak() { peak_ = used_; }
 
-  /// False, and nothing is taken, when less is free.
+  /// False, and nothing is taken, when less is free beside what the driver keeps.
   bool take(Bytes bytes);
   void give(Bytes bytes) { used_ -= bytes; }
 
  private:
-  Bytes total_, used_, peak_;
+  Bytes total_, kept_, used_, peak_;
 };
 
-/// One process's view of a simulated card: bytes from the CardMemory, addresses as the driver gives them.
+/// One process's view of a simulated card: bytes from the CardMemory in whole pages of 2 MiB, addresses as
+/// the driver gives them.
 class VirtualDevice : public Device {
  public:
-  explicit VirtualDevice(std::shared_ptr<CardMemory> card) : card_(std::move(card)) {}
+  /// What the card's memory held before is taken for this process's own (its context).
+  explicit VirtualDevice(std::shared_ptr<CardMemory> card)
+      : card_(std::move(card)), process_(card_->used()) {}
   explicit VirtualDevice(Bytes total) : VirtualDevice(std::make_shared<CardMemory>(total)) {}
 
   CardMemory& card() { return *card_; }
 
   Bytes total_memory() const override { return card_->total(); }
   Bytes free_memory() const override { return card_->free(); }
+  Bytes process_memory() const override { return process_; }
   std::optional<Address> allocate(Bytes bytes) override;
   void free(Address address, Bytes bytes) override;
   Address reserve(Bytes bytes, bool small_pool) override;
@@ -45,19 +58,28 @@ class VirtualDevice : public Device {
   bool map(Address address, Bytes bytes, Bytes chunk) override;
   void unmap(Address address, Bytes bytes, Bytes chunk) override;
 
-  /// Streams are idle by default: events are done at once. While held, events recorded from then on are done
-  /// only after synchronize().
+  /// Streams are idle by default: events are done at once. From here on this one's are done only after
+  /// synchronize(), which makes all streams idle again.
+  void keep_busy(Stream stream) { busy_.insert(stream); }
+  /// The same of every stream, over any number of synchronizations.
   void hold_events(bool hold) { hold_ = hold; }
-  void synchronize() { done_ = recorded_; }
-  EventToken record_event(Stream) override { return ++recorded_; }
-  bool event_done(EventToken event) override { return !hold_ || event <= done_; }
+  void synchronize();
+  EventToken record_event(Stream stream) override;
+  bool event_done(EventToken event) override { return open_.count(event) == 0; }
+
+ protected:
+  bool take(Bytes bytes);
+  void give(Bytes bytes);
 
  private:
   std::shared_ptr<CardMemory> card_;
   AddressSpace space_;
   std::map<Address, Bytes> ranges_;  ///< of expandable segments: the lowest gap that is large enough is taken
+  Bytes process_;                    ///< held by this process
   bool hold_ = false;
-  EventToken recorded_ = 0, done_ = 0;
+  std::set<Stream> busy_;
+  std::set<EventToken> open_;  ///< events not done
+  EventToken recorded_ = 0;
 };
 
 }  // namespace headroom::allocator

@@ -20,7 +20,7 @@ void RecordedDevice::follow(const Recording& recording) {
 
 std::optional<allocator::Address> RecordedDevice::allocate(Bytes bytes) {
   if (next_ >= addresses_.size()) return VirtualDevice::allocate(bytes);
-  if (!card().take(bytes)) return std::nullopt;
+  if (!take(bytes)) return std::nullopt;
   const allocator::Address address = addresses_[next_++];
   const auto above = held_.lower_bound(address);
   const bool overlaps =
@@ -34,7 +34,7 @@ std::optional<allocator::Address> RecordedDevice::allocate(Bytes bytes) {
 
 void RecordedDevice::free(allocator::Address address, Bytes bytes) {
   if (held_.erase(address) == 0) return VirtualDevice::free(address, bytes);
-  card().give(bytes);
+  give(bytes);
 }
 
 std::size_t RecordedTies::choose(const std::vector<allocator::TiedBlock>& tied) {

@@ -272,7 +272,7 @@ CaseResult compare(const Recording& recording, Comparison comparison) {
   CaseResult best = Replay(recording, comparison, *settings, {.second_side_stream_lower = lower}).run();
   const bool several = std::any_of(recording.events.begin(), recording.events.end(),
                                    [](const RecordedEvent& event) { return event.stream > 1; });
-  if (best.matched || comparison == Comparison::predict || !several) return best;
+  if (best.matched || !several) return best;
   for (const Chance chance : {Chance{lower, true}, Chance{!lower, false}, Chance{!lower, true}}) {
     CaseResult other = Replay(recording, comparison, *settings, chance).run();
     if (other.matched || other.events_matched > best.events_matched) best = std::move(other);

@@ -14,7 +14,9 @@ enum class Comparison {
   /// choice among equal free blocks of different segments (only if legal and free of contradictions), and the
   /// order of streams. Everything else is computed.
   verify,
-  /// Nothing comes from the recording but the events, the settings and the limit.
+  /// Nothing comes from the recording but the events, the settings and the limit; the driver model places
+  /// segments. Only the order of raw stream handles and event queues, heap addresses and hash values in the
+  /// recorded process, may be either one.
   predict,
 };
 

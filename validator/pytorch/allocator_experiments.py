@@ -4,11 +4,13 @@
 
 The programs settle what event recordings cannot: the device itself running out of memory, private pools and graph
 capture, streams that are still busy, pinned host memory, settings changed at run time. tests/simulator/allocator/
-experiments_test.cc runs the same programs through the simulated allocators and compares.
+experiments_test.cc runs the same programs through the simulated allocators and compares (with a gzip of the output as
+tests/data/allocator/experiments.json.gz).
 
 Output: {torch, cuda, driver, device, total_memory, programs: [program]}. A program:
   name, settings    PYTORCH_CUDA_ALLOC_CONF
   free_at_start     bytes free on the card before its first operation (after the ballast, if any)
+  alone             no other program ran on the card at the same time: `free` is this program's own doing
   ops               what it did, in order
   rows              one an op: {stats: {name: value}, free: bytes} and, for "a": place [segment ordinal, offset];
                     for host operations: host {name: value}; `error` with the exception's type and message
@@ -648,6 +650,7 @@ class Runner:
                      "blocks": [[b["size"], b["requested_size"], b["state"]] for b in s["blocks"]]}
                     for s in snapshot["segments"]]
         return {"name": self.program.name, "settings": self.program.settings, "free_at_start": free_at_start,
+                "alone": self.program.alone,
                 "ops": ops, "rows": rows, "trace": trace, "segments": segments}
 
     @staticmethod

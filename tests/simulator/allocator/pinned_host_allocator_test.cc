@@ -23,7 +23,7 @@ TEST_F(Pinned, BlocksArePowersOfTwoAndServeOnlyTheirOwnPower) {
   allocator.allocate(3 * kGiB);
   EXPECT_EQ(host.used(), 16 * kGiB);
   EXPECT_EQ(allocator.held(), 16 * kGiB);
-  EXPECT_EQ(allocator.active(), 8 * kGiB);
+  EXPECT_EQ(allocator.in_use(), 8 * kGiB);
 }
 
 TEST_F(Pinned, APowerOfTwoIsNotRounded) {
@@ -47,7 +47,7 @@ TEST_F(Pinned, ABlockInUseByACopyWaitsForItsStream) {
   allocator.record_stream(a, 1);
   allocator.record_stream(a, 2);
   allocator.free(a);
-  EXPECT_EQ(allocator.active(), kMiB);
+  EXPECT_EQ(allocator.in_use(), kMiB);
   EXPECT_NE(allocator.allocate(kMiB), a);
   device.synchronize();
   EXPECT_EQ(allocator.allocate(kMiB), a);
@@ -79,8 +79,17 @@ TEST(PinnedReserve, IsTakenOnceAndKept) {
   allocator.allocate(4 * kMiB);
   EXPECT_EQ(host.used(), 14 * kMiB);
   allocator.free(a);
+  EXPECT_EQ(allocator.allocate(7 * kMiB), a);
+  allocator.free(a);
   allocator.empty_cache();
   EXPECT_EQ(host.used(), 14 * kMiB);
+  EXPECT_EQ(allocator.held(), 14 * kMiB);
+  // The 8 MiB are not handed out again; the 2 MiB never handed out are.
+  EXPECT_EQ(allocator.statistics().allocated_bytes.current, 4 * kMiB);
+  allocator.allocate(2 * kMiB);
+  EXPECT_EQ(host.used(), 14 * kMiB);
+  allocator.allocate(8 * kMiB);
+  EXPECT_EQ(host.used(), 22 * kMiB);
 }
 
 TEST(PinnedThresholds, LargeBlocksAreNeitherRoundedNorKept) {
