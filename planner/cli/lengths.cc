@@ -5,14 +5,26 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <vector>
 
+#include "models/base/embedded.h"
 #include "models/base/nearest.h"
 #include "models/document/document.h"
+#include "simulator/job/batching.h"
+
+namespace headroom {
+std::span<const EmbeddedFile> embedded_lengths();
+}
 
 namespace headroom::cli {
 namespace {
 
 constexpr const char* kFlag = "--lengths";
+constexpr double kLongest = 1e9;
 
 tl::unexpected<Error> wrong(const std::string& file, int line, std::string key, std::string message) {
   return fail(Error{.message = std::move(message),
@@ -20,6 +32,11 @@ tl::unexpected<Error> wrong(const std::string& file, int line, std::string key, 
                     .line = line,
                     .key = file.empty() ? fmt::format("{} {}", kFlag, key) : std::move(key)});
 }
+
+struct Figures {
+  double prompt = 0, response = 0, mean = 0, max = 0, spread = 0;
+  std::string source;
+};
 
 /// `a=1,b=2` as the map that a file would hold.
 Result<Document> inline_document(const std::string& text) {
@@ -35,53 +52,141 @@ Result<Document> inline_document(const std::string& text) {
   return map;
 }
 
-struct Figures {
-  double prompt = 0, response = 0, mean = 0, max = 0;
-  std::string source;
+/// A length a line, as a list; nothing when the text is something else.
+std::optional<Document> lines_document(const std::string& text) {
+  Document list = Document::list();
+  std::istringstream lines(text);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    const std::size_t first = line.find_first_not_of(" \t\r");
+    if (first == std::string::npos || line[first] == '#') continue;
+    Document value = Document::scalar(line.substr(first, line.find_last_not_of(" \t\r") - first + 1), number);
+    if (!value.as_double()) return std::nullopt;
+    list.append(std::move(value));
+  }
+  return list.items().empty() ? std::nullopt : std::optional(std::move(list));
+}
+
+/// A file, or a dataset by its name.
+Result<Document> named_document(const std::string& name, std::string& file) {
+  std::vector<std::string> known;
+  for (const EmbeddedFile& data : embedded_lengths()) {
+    const std::string stem = std::filesystem::path(data.path).stem().string();
+    if (stem == name && !std::filesystem::exists(name)) {
+      file = data.path;
+      return parse_document(data.text, file);
+    }
+    known.push_back(stem);
+  }
+  std::ifstream stream(name);
+  if (!stream) {
+    std::string names;
+    for (const std::string& one : known) names += (names.empty() ? "" : ", ") + one;
+    return wrong("", 0, "",
+                 fmt::format("expected KEY=N,…, a file, or a known dataset ({}), found '{}'", names, name));
+  }
+  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  if (std::optional<Document> lines = lines_document(text)) return std::move(*lines);
+  return read_document(name);
+}
+
+Result<double> length_of(const Document& value, const std::string& key, const std::string& file) {
+  const std::optional<double> number = value.as_double();
+  if (number && *number > 0 && *number <= kLongest) return *number;
+  return wrong(file, value.line(), key,
+               fmt::format("expected a positive number of tokens, found '{}'", value.text()));
+}
+
+struct Measured {
+  double mean = 0, max = 0, variance = 0;
 };
 
-Result<Figures> figures_of(const Document& document, const std::string& file) {
-  if (!document.is_map()) return wrong(file, document.line(), "", "expected a map of lengths");
+/// Mean, longest and variance of a list, each length cut at `cap`.
+Result<Measured> measure(const Document& list, double cap, const std::string& key, const std::string& file) {
+  if (list.items().empty()) return wrong(file, list.line(), key, "expected lengths, found an empty list");
+  Measured out;
+  double squares = 0;
+  for (const Document& item : list.items()) {
+    HEADROOM_ASSIGN(const double stated, length_of(item, key, file));
+    const double length = std::min(stated, cap);
+    out.mean += length;
+    squares += length * length;
+    out.max = std::max(out.max, length);
+  }
+  const auto count = static_cast<double>(list.items().size());
+  out.mean /= count;
+  out.variance = std::max(0.0, squares / count - out.mean * out.mean);
+  return out;
+}
+
+Result<Figures> figures_of(const Document& document, const Batch& caps, const std::string& file) {
   Figures figures;
-  const std::array<std::pair<std::string_view, double*>, 4> places = {{{"prompt", &figures.prompt},
-                                                                       {"response", &figures.response},
-                                                                       {"mean", &figures.mean},
-                                                                       {"max", &figures.max}}};
-  static constexpr std::array<std::string_view, 5> kKeys = {"prompt", "response", "mean", "max", "source"};
+  if (document.is_list()) {
+    HEADROOM_ASSIGN(const Measured all,
+                    measure(document, static_cast<double>(caps.sequence_length()), "", file));
+    figures.mean = all.mean;
+    figures.max = all.max;
+    figures.spread = std::sqrt(all.variance);
+    return figures;
+  }
+  if (!document.is_map())
+    return wrong(file, document.line(), "", "expected a map of lengths, a list, or a length a line");
+  struct Place {
+    std::string_view key;
+    double* figure;
+    std::int64_t cap;  ///< of one item of a list; 0: no list is taken
+  };
+  const std::array<Place, 5> places = {{{"prompt", &figures.prompt, caps.prompt_length},
+                                        {"response", &figures.response, caps.response_length},
+                                        {"mean", &figures.mean, 0},
+                                        {"max", &figures.max, 0},
+                                        {"spread", &figures.spread, 0}}};
+  static constexpr std::array<std::string_view, 6> kKeys = {"prompt", "response", "mean",
+                                                            "max",    "spread",   "source"};
+  double longest = 0, variance = 0;
+  bool lists = false;
   for (const auto& [key, value] : document.entries()) {
     if (key == "source") {
       figures.source = value.text();
       continue;
     }
     const auto place =
-        std::find_if(places.begin(), places.end(), [&](const auto& one) { return one.first == key; });
+        std::find_if(places.begin(), places.end(), [&](const Place& one) { return one.key == key; });
     if (place == places.end()) {
       const std::string near = nearest(key, kKeys);
       return wrong(file, value.line(), key,
-                   "expected one of prompt, response, mean, max, source" +
+                   "expected one of prompt, response, mean, max, spread, source" +
                        (near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
     }
-    const std::optional<double> number = value.as_double();
-    if (!number || !(*number > 0) || *number > 1e9)
-      return wrong(file, value.line(), key,
-                   fmt::format("expected a positive number of tokens, found '{}'", value.text()));
-    *place->second = *number;
+    if (value.is_list() && place->cap > 0) {
+      HEADROOM_ASSIGN(const Measured all, measure(value, static_cast<double>(place->cap), key, file));
+      *place->figure = all.mean;
+      longest += all.max;
+      variance += all.variance;
+      lists = true;
+    } else {
+      HEADROOM_ASSIGN(*place->figure, length_of(value, key, file));
+    }
   }
+  if (lists && figures.max == 0) figures.max = longest;
+  if (lists && figures.spread == 0) figures.spread = std::sqrt(variance);
   return figures;
 }
 
 }  // namespace
 
 Result<Lengths> read_lengths(const std::string& text, const Batch& caps) {
-  const bool is_file = text.find('=') == std::string::npos;
-  const std::string file = is_file ? text : "";
-  HEADROOM_ASSIGN(const Document document, is_file ? read_document(text) : inline_document(text));
-  HEADROOM_ASSIGN(const Figures figures, figures_of(document, file));
+  const bool is_inline = text.find('=') != std::string::npos;
+  std::string file = is_inline ? "" : text;
+  HEADROOM_ASSIGN(const Document document, is_inline ? inline_document(text) : named_document(text, file));
+  HEADROOM_ASSIGN(const Figures figures, figures_of(document, caps, file));
   Lengths lengths;
   lengths.source = figures.source.empty() ? text : figures.source;
   lengths.mean_prompt = figures.prompt;
   lengths.mean_response = figures.response;
-  lengths.max_total = static_cast<std::int64_t>(figures.max);
+  lengths.spread = figures.spread;
+  lengths.max_total = std::min(static_cast<std::int64_t>(figures.max), caps.sequence_length());
   if (figures.mean > 0) {
     const double share =
         figures.mean / static_cast<double>(std::max<std::int64_t>(1, caps.sequence_length()));
@@ -99,13 +204,52 @@ Result<Lengths> read_lengths(const std::string& text, const Batch& caps) {
   return lengths;
 }
 
+namespace {
+
+/// Expected largest of `count` draws, in standard deviations: Blom's quantile of the normal distribution.
+double largest_of(double count) {
+  const double wanted = (count - 0.375) / (count + 0.25);
+  double low = 0, high = 10;
+  for (int i = 0; i < 50; ++i) {
+    const double middle = (low + high) / 2;
+    (1 - std::erfc(middle / std::sqrt(2.0)) / 2 < wanted ? low : high) = middle;
+  }
+  return low;
+}
+
+/// By how much the mean length of the simulated steps' largest packed micro-batch exceeds the mean of all.
+double excess(const Job& job, double spread) {
+  double most = 0;
+  for (const Role& role : job.roles) {
+    if (!role.packed) continue;
+    for (const Pass pass : {Pass::train, Pass::forward}) {
+      const MicroBatch& micro = pass == Pass::train ? role.train : role.forward;
+      if (micro.tokens > 0 || (pass == Pass::train && !role.trained)) continue;  // a budget bounds the sum
+      const MicroBatches batches = micro_batches(job, role, pass, job.batch.sequence_length());
+      const std::int64_t together = batches.sequences * data_parallel_size(job, role);
+      const double count = static_cast<double>(job.batch.sequences() * std::max(job.steps, 1)) /
+                           static_cast<double>(std::max<std::int64_t>(1, together)) *
+                           static_cast<double>(data_parallel_size(job, role));
+      most = std::max(most, largest_of(count) * spread /
+                                std::sqrt(static_cast<double>(std::max<std::int64_t>(1, batches.sequences))));
+    }
+  }
+  return most;
+}
+
+}  // namespace
+
 Job at_expected_lengths(const Job& job, const Lengths& lengths) {
   Job expected = job;
+  const double mean_response =
+      lengths.mean_response > 0 ? lengths.mean_response + excess(job, lengths.spread) : 0;
   const auto tokens = [](double mean, std::int64_t cap) {
-    return mean > 0 ? static_cast<std::int64_t>(std::ceil(mean)) : cap;
+    return mean > 0 ? std::min(static_cast<std::int64_t>(std::ceil(mean)), cap) : cap;
   };
+  expected.lengths = lengths;
+  if (expected.lengths.max_total == 0) expected.lengths.max_total = job.batch.sequence_length();
   expected.batch.prompt_length = tokens(lengths.mean_prompt, job.batch.prompt_length);
-  expected.batch.response_length = tokens(lengths.mean_response, job.batch.response_length);
+  expected.batch.response_length = tokens(mean_response, job.batch.response_length);
   return expected;
 }
 

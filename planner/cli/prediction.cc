@@ -75,6 +75,15 @@ void add_expected(const Report& expected, Report& report) {
   }
 }
 
+std::string expected_verdict(const Report& expected, const Lengths& lengths) {
+  const PeakPlace place = highest(expected);
+  return fmt::format(
+      "at expected lengths (prompts of {:.0f}, responses of {:.0f} tokens; {}) the run {}, {} at most{}",
+      lengths.mean_prompt, lengths.mean_response, lengths.source, expected.fits ? "fits" : "does not fit",
+      format_gib(place.phase == nullptr ? 0 : place.phase->peak_device),
+      place.phase == nullptr ? "" : " in " + place.phase->phase);
+}
+
 std::string joined(std::span<const Report> reports, const writers::Writer& writer) {
   if (reports.size() == 1) return writer.write(reports[0]);
   const bool json = std::string_view(writer.flag) == "--json";
@@ -121,11 +130,15 @@ Result<Run> load_run(const std::string& path, const Common& common, Streams& str
 }
 
 Result<Report> predict(const Run& run, const Executor& executor) {
-  HEADROOM_ASSIGN(Report report, executor(run.read.job, run.hardware));
-  if (!run.read.job.lengths.source.empty()) {
-    HEADROOM_ASSIGN(const Report expected,
-                    executor(at_expected_lengths(run.read.job, run.read.job.lengths), run.hardware));
+  // The worst case decides; it knows no lengths but the caps.
+  Job capped = run.read.job;
+  const Lengths lengths = std::exchange(capped.lengths, {});
+  HEADROOM_ASSIGN(Report report, executor(capped, run.hardware));
+  if (!lengths.source.empty()) {
+    HEADROOM_ASSIGN(Report expected, executor(at_expected_lengths(capped, lengths), run.hardware));
     add_expected(expected, report);
+    judge(expected, run.limits);
+    report.assumptions.push_back(expected_verdict(expected, lengths));
   }
   if (report.title.empty()) report.title = run.read.job.name;
   report.framework = run.read.job.framework;

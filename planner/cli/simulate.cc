@@ -32,13 +32,15 @@ int simulate(const Arguments& arguments, Streams& streams) {
   const Executor executor = [&](const Job& job, const Hardware& hardware) -> Result<Report> {
     // Processes beside the trainer share the device: all of them run. Streams and holders are a lone
     // trainer's.
-    if (job.processes.size() > 1) {
+    const bool lone = job.processes.size() <= 1 && (job.processes.empty() || job.processes[0].engine.empty());
+    if (!lone) {
       for (const char* flag : {"--events", "--pickle"})
         if (arguments.has(flag))
-          return fail(Error{
-              .message = "expected a job of one process, found several; their streams are not written yet",
-              .file = {},
-              .key = flag});
+          return fail(Error{.message =
+                                "expected a job of one training process, found an engine or others beside "
+                                "it; their streams are not written yet",
+                            .file = {},
+                            .key = flag});
       return run_on_device(job, hardware, Fidelity::every_allocation);
     }
     SimulateOptions options = options_for(job, hardware);

@@ -24,12 +24,12 @@ std::string phase_bar(const PhaseReport& phase, Bytes budget, const TableStyle& 
   return coloured(bar(used, kBarWidth), used > 1 ? "31" : used > kNear ? "33" : "32", style);
 }
 
-/// The process whose reserved memory is highest; null without one.
-const ProcessPhase* largest_process(const PhaseReport& phase) {
-  const auto found = std::max_element(
-      phase.processes.begin(), phase.processes.end(),
-      [](const ProcessPhase& a, const ProcessPhase& b) { return a.peak_reserved < b.peak_reserved; });
-  return found == phase.processes.end() ? nullptr : &*found;
+/// What the allocators of all processes hold of the device's peak; the rest are contexts, communicators,
+/// graphs.
+Bytes reserved_at_peak(const PhaseReport& phase) {
+  Bytes reserved = phase.peak_device;
+  for (const ProcessPhase& process : phase.processes) reserved -= process.outside;
+  return reserved;
 }
 
 bool runs_out(const PhaseReport& phase) {
@@ -51,7 +51,7 @@ std::string phase_rows(const DeviceReport& device, const Report& report, const T
   Columns columns(std::move(alignment));
   columns.add(std::move(head));
   for (const PhaseReport* phase : phases) {
-    const ProcessPhase* process = largest_process(*phase);
+    const Bytes reserved = reserved_at_peak(*phase);
     const Bytes left = report.budget - phase->peak_device - phase->margin;
     std::vector<std::string> row = {phase->phase,
                                     std::to_string(phase->step),
@@ -59,8 +59,8 @@ std::string phase_rows(const DeviceReport& device, const Report& report, const T
                                     (phase->bounded ? "≤ " : "") + gib(phase->peak_device),
                                     gib(phase->margin),
                                     gib(left),
-                                    process == nullptr ? "" : gib(process->peak_reserved),
-                                    process == nullptr ? "" : gib(process->peak_allocated),
+                                    gib(reserved),
+                                    gib(reserved - phase->at_peak_device[Component::allocator_slack]),
                                     gib(phase->peak_host),
                                     runs_out(*phase) ? "out of memory"
                                     : left < 0       ? "too much"

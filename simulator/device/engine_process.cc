@@ -25,14 +25,16 @@ engine::Work engine_work(const Job& job, const Engine& engine) {
   return work;
 }
 
-EngineProcess::EngineProcess(const Job& job, const Engine& engine, const Hardware& hardware)
+EngineProcess::EngineProcess(const Job& job, const Engine& engine, const Hardware& hardware,
+                             bool inside_trainer)
     : engine_(engine),
       total_(hardware.total_memory),
-      context_(hardware.context + hardware.cublas_handle),
+      context_(inside_trainer ? 0 : hardware.context + hardware.cublas_handle),
       communicators_(0),
+      shared_handle_(inside_trainer ? hardware.cublas_handle : 0),
       work_(engine_work(job, engine)) {
   const std::int64_t ranks = engine.tensor * engine.pipeline;
-  if (ranks > 1)
+  if (ranks > 1 && !inside_trainer)
     communicators_ = first_communicator_bytes(hardware.nccl) + communicator_bytes(hardware.nccl, ranks);
 }
 
@@ -42,7 +44,8 @@ Result<EngineProcess::Effect> EngineProcess::act(Verb verb, Bytes others) {
     case Verb::start_engine: {
       engine::Host host;
       host.total = total_;
-      host.others = others;
+      // Inside a trainer the profile sees the process's cuBLAS handle come to exist.
+      host.others = others - shared_handle_;
       host.context = context_;
       host.communicators = communicators_;
       HEADROOM_ASSIGN(account_, engine::account(engine_, host, work_));

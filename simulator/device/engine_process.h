@@ -13,8 +13,9 @@ namespace headroom {
 /// A rollout or reward engine's process on one GPU: which memory it holds after each action on it.
 class EngineProcess {
  public:
-  /// `hardware` gives the process's context and communicators.
-  EngineProcess(const Job& job, const Engine& engine, const Hardware& hardware);
+  /// `hardware` gives the process's context and communicators; an engine inside a trainer's process has
+  /// none of its own.
+  EngineProcess(const Job& job, const Engine& engine, const Hardware& hardware, bool inside_trainer = false);
 
   /// What an action does to it: what it passes through at its highest and what it holds afterwards.
   struct Effect {
@@ -38,7 +39,7 @@ class EngineProcess {
 
  private:
   const Engine& engine_;
-  Bytes total_, context_, communicators_;
+  Bytes total_, context_, communicators_, shared_handle_;
   engine::Work work_;
   engine::Account account_;
   engine::Residency state_ = engine::Residency::absent;

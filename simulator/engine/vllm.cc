@@ -36,8 +36,9 @@ void take_blocks(const Engine& engine, const ModelSizes& sizes, Bytes budget, Ac
 
 std::optional<std::string> start_failure(const Engine& engine, const ModelSizes& sizes, const Host& host,
                                          Bytes budget, const Account& account) {
+  // Releases that take other processes' memory out of the KV cache do not compare it beforehand.
   const Bytes free = host.total - host.others - account.context - account.communicators;
-  if (!engine.kv_bytes && free < account.requested)
+  if (!engine.kv_bytes && !engine.counts_others && free < account.requested)
     return fmt::format(
         "vLLM does not start: {} free of {}, {} asked for by gpu_memory_utilization {}; offload the trainer "
         "or lower "

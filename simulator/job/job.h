@@ -47,10 +47,12 @@ struct Batch {
   bool operator==(const Batch&) const = default;
 };
 
-/// Lengths below the cap, when given: expected values beside the worst case.
+/// Lengths below the cap, when given: expected values beside the worst case. An executor whose job has a
+/// `max_total` pads rectangles to it instead of to the batch's lengths.
 struct Lengths {
   double mean_prompt = 0, mean_response = 0;  ///< tokens; 0: unknown
   std::int64_t max_total = 0;                 ///< longest sequence met; 0: the cap
+  double spread = 0;  ///< standard deviation of the tokens of k sequences, over the square root of k
   std::string source;
   bool operator==(const Lengths&) const = default;
 };

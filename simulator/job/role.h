@@ -148,6 +148,8 @@ struct Role {
   MicroBatch train, forward;
   bool loads_on_every_rank =
       false;  ///< at init every rank holds the whole model on the host, not only one a shard group
+  bool built_on_host = false;  ///< the model is made on the host and comes to the device as it is sharded;
+                               ///< false: whole on the device first
   bool offload_pinned = true;           ///< offloaded weights lie in pinned host memory
   bool model_in_shared_memory = false;  ///< the model's files are first copied to /dev/shm
   bool operator==(const Role&) const = default;

@@ -24,11 +24,13 @@ struct RunningTrainer {
   const Process* process = nullptr;
   std::unique_ptr<TrainerProcess> run;
   OutsideAllocator outside;
+  Bytes room = 0;            ///< what its allocator may take of the card at most, in the current action
+  std::int64_t retries = 0;  ///< that are accounted for
 };
 
 /// An engine's process and its place in the device's books.
 struct RunningEngine {
-  const Process* process = nullptr;
+  std::string name;  ///< of its row: its process, or its own inside a trainer's
   const Engine* engine = nullptr;
   EngineProcess state;
   std::size_t slot = 0;
@@ -43,7 +45,10 @@ class DeviceRun {
   Status prepare() {
     for (const Process& process : job_.processes) {
       if (process.pool != pool_.name) continue;
-      HEADROOM_TRY(process.engine.empty() ? add_trainer(process) : add_engine(process));
+      // An engine can live inside a trainer's process: it has no context and no communicators of its own.
+      const bool trains = process.engine.empty() || !process.roles.empty();
+      if (trains) HEADROOM_TRY(add_trainer(process));
+      if (!process.engine.empty()) HEADROOM_TRY(add_engine(process, trains));
     }
     return {};
   }
@@ -73,6 +78,8 @@ class DeviceRun {
  private:
   // --- Processes
 
+  Bytes total_memory() const { return job_.device_memory > 0 ? job_.device_memory : hardware_.total_memory; }
+
   OutsideAllocator outside_of(const Process& process) const {
     OutsideAllocator out;
     out.context = hardware_.context;
@@ -94,14 +101,14 @@ class DeviceRun {
     return {};
   }
 
-  Status add_engine(const Process& process) {
+  Status add_engine(const Process& process, bool inside_trainer) {
     const Engine* engine = job_.engine(process.engine);
     if (engine == nullptr)
       return fail(fmt::format("process {}: no engine is named {}", process.name, process.engine));
-    engines_.push_back({.process = &process,
+    engines_.push_back({.name = inside_trainer ? engine->name : process.name,
                         .engine = engine,
-                        .state = EngineProcess(job_, *engine, hardware_),
-                        .slot = occupancy_.add(process.name)});
+                        .state = EngineProcess(job_, *engine, hardware_, inside_trainer),
+                        .slot = occupancy_.add(inside_trainer ? engine->name : process.name)});
     return {};
   }
 
@@ -138,7 +145,6 @@ class DeviceRun {
     report.at_peak_host = host_.take_peak();
     report.peak_host = report.at_peak_host.total();
     for (auto& [slot, row] : rows) {
-      if (row.roles.empty() && !row.out_of_memory) continue;
       finish(trainers_.at(slot), row);
       report.processes.push_back(std::move(row));
     }
@@ -178,7 +184,7 @@ class DeviceRun {
   void add_row(const RunningEngine& e, PhaseReport& report) {
     if (!e.state.started() || e.state.failure()) return;
     ProcessPhase row;
-    row.process = e.process->name;
+    row.process = e.name;
     row.roles = {e.engine->role};
     row.at_peak_allocated = e.state.device();
     for (const Component c : {Component::context, Component::communicators, Component::engine_graphs})
@@ -208,7 +214,13 @@ class DeviceRun {
     ProcessPhase& row = rows.at(slot);
     if (action.verb == Verb::build && job_.role(action.role) != nullptr)
       host_.loading(*job_.role(action.role));
+    const Bytes others = occupancy_.now().total() - occupancy_.held(slot).total() + t->outside.context +
+                         t->outside.communicators + t->outside.workspaces;
+    t->room = total_memory() - others;
+    t->run->set_others(others);
     HEADROOM_TRY(t->run->act(action, step));
+    if (action.verb == Verb::save && action.gathered && job_.role(action.role) != nullptr)
+      host_.gathering(*job_.role(action.role));
     if (!action.role.empty() && std::find(row.roles.begin(), row.roles.end(), action.role) == row.roles.end())
       row.roles.push_back(action.role);
     account_for(*t, slot, row);
@@ -227,8 +239,13 @@ class DeviceRun {
     }
     row.peak_reserved = std::max(row.peak_reserved, piece.peak.reserved);
     row.peak_active = std::max(row.peak_active, piece.peak_active);
-    occupancy_.reach(
-        slot, process_on_device(piece.peak.allocated, std::max(piece.peak.reserved, allocated), t.outside));
+    Bytes reserved = std::max(piece.peak.reserved, allocated);
+    // The allocator gave cached memory back and asked again: for a moment it wanted more than the card had.
+    if (const std::int64_t retries = t.run->retries(); retries > t.retries) {
+      t.retries = retries;
+      reserved = std::max(reserved, t.room);
+    }
+    occupancy_.reach(slot, process_on_device(piece.peak.allocated, reserved, t.outside));
     occupancy_.hold(
         slot, process_on_device(now.allocated, std::max(now.reserved, now.allocated.total()), t.outside));
     host_.trainer(slot, piece.peak.host, now.host);
@@ -244,7 +261,7 @@ class DeviceRun {
     HEADROOM_ASSIGN(const EngineProcess::Effect effect, e.state.act(action.verb, others.total()));
     if (const auto failure = e.state.failure()) {
       ProcessPhase& row = report.processes.emplace_back();
-      row.process = e.process->name;
+      row.process = e.name;
       row.roles = {e.engine->role};
       row.out_of_memory = *failure;
       failed_ = true;

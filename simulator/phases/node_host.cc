@@ -41,6 +41,13 @@ void NodeHost::loading(const Role& role) {
   consider(now);
 }
 
+void NodeHost::gathering(const Role& role) {
+  if (role.model == nullptr) return;
+  Breakdown now = total();
+  now[Component::staging] += bytes_of(role.precision.weights, role.model->parameters());
+  consider(now);
+}
+
 Breakdown NodeHost::total() const {
   Breakdown sum = processes_;
   for (const auto& [process, bytes] : held_) sum += bytes;

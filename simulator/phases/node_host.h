@@ -21,6 +21,9 @@ class NodeHost {
   /// `role` is loaded: whole on one rank of each shard group, or on every rank.
   void loading(const Role& role);
 
+  /// A checkpoint gathers all of `role` on one rank.
+  void gathering(const Role& role);
+
   /// The highest total since the last call, at its first moment.
   Breakdown take_peak();
 

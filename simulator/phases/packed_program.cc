@@ -47,8 +47,11 @@ Tensor divide_in_place(Tensor logits) {
 // --- Building
 
 Status PackedProgram::build() {
-  HEADROOM_TRY(RoleProgram::build());
   const Role& r = role();
+  tape_.set_meta_parameters(r.built_on_host);
+  const Status built = RoleProgram::build();
+  tape_.set_meta_parameters(false);
+  HEADROOM_TRY(built);
   model_->options().ulysses = r.parallel.ulysses;
   if (r.sharding.kind != ShardingKind::fsdp1 && r.sharding.kind != ShardingKind::fsdp2) {
     parameters_ = trainable();
@@ -62,6 +65,7 @@ Status PackedProgram::build() {
   options.cpu_offload = r.sharding.cpu_offload;
   options.forward_prefetch = r.sharding.forward_prefetch;
   options.root_stays_gathered = r.sharding.root_stays_gathered;
+  options.built_on_host = r.built_on_host;
   options.gather_stream = context_.first_stream;
   options.reduce_stream = static_cast<Stream>(context_.first_stream + 2);
   if (r.sharding.kind == ShardingKind::fsdp1)
@@ -359,8 +363,9 @@ void PackedProgram::sync_weights(const WeightSync& sync) {
   Tensor gathered;
   if (sync.kind == WeightExport::full_parameters)
     gathered = tape_.empty({whole_bytes()}, DType::uint8, kSend);
-  if (sync.kind == WeightExport::layers)
-    gathered = tape_.empty({std::max(size.root, size.layer)}, DType::uint8, kSend);
+  if (sync.kind == WeightExport::layers)  // adapters stand in layers only
+    gathered =
+        tape_.empty({sync.adapters_only ? size.layer : std::max(size.root, size.layer)}, DType::uint8, kSend);
   if (!sync.adapters_only) {
     const Tensor whole = tape_.empty({size.largest}, DType::uint8, kSend);
     const Bytes largest = sent_bytes(size.largest);

@@ -67,8 +67,11 @@ Status Trainer::build(const Action& action) {
                                [](const Engine& engine) { return engine.kind == EngineKind::transformers; });
   context.repeat = repeat;
   if (!context.padded) {
-    context.packed_train = micro_batches(job_, *role, Pass::train, job_.batch.sequence_length());
-    context.packed_forward = micro_batches(job_, *role, Pass::forward, job_.batch.sequence_length());
+    // Rectangles are as wide as the longest sequence, where that is known apart from the usual length.
+    const bool widened = !role->packed && job_.lengths.max_total > 0;
+    const std::int64_t length = widened ? job_.lengths.max_total : job_.batch.sequence_length();
+    context.packed_train = micro_batches(job_, *role, Pass::train, length);
+    context.packed_forward = micro_batches(job_, *role, Pass::forward, length);
   }
   HEADROOM_ASSIGN(std::unique_ptr<RoleProgram> made, make_role_program(context));
   HEADROOM_TRY(made->build());

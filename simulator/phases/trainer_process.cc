@@ -1,5 +1,7 @@
 #include "simulator/phases/trainer_process.h"
 
+#include <algorithm>
+
 #include "simulator/allocator/virtual_device.h"
 #include "simulator/memory/counting_memory.h"
 #include "simulator/memory/simulated_memory.h"
@@ -25,6 +27,7 @@ class CountedBlocks {
     memory_.reset_peak();
     return piece;
   }
+  void set_others(Bytes) {}
   void set_expandable(bool) {}
   std::optional<std::string> out_of_memory() const { return std::nullopt; }
   std::int64_t allocations() const { return memory_.allocations(); }
@@ -54,6 +57,12 @@ class SimulatedBlocks {
     memory_.reset_peaks();
     return piece;
   }
+  void set_others(Bytes bytes) {
+    allocator::CardMemory& card = device_.card();
+    card.give(others_);
+    others_ = std::min(bytes, card.free());
+    static_cast<void>(card.take(others_));
+  }
   void set_expandable(bool on) {
     settings_.expandable_segments = on;
     memory_.allocator().change_settings(settings_);
@@ -70,6 +79,7 @@ class SimulatedBlocks {
   }
 
   allocator::AllocatorSettings settings_;
+  Bytes others_ = 0;
   allocator::VirtualDevice device_;
   SimulatedMemory memory_;
 };
@@ -100,6 +110,7 @@ class ProgramProcess final : public TrainerProcess {
     }
     return program_.act(action, step);
   }
+  void set_others(Bytes bytes) override { blocks_.set_others(bytes); }
   State now() const override { return blocks_.now(); }
   Piece take_piece() override { return blocks_.take_piece(); }
   double take_seconds() override { return timed_.take_seconds(); }

@@ -20,6 +20,9 @@ class TrainerProcess {
   /// One action of `step` (-1 before the first). Errors: what no program covers.
   virtual Status act(const Action& action, int step) = 0;
 
+  /// What others hold of the card from now on: an allocator finds only the rest.
+  virtual void set_others(Bytes) {}
+
   struct State {
     Breakdown allocated;
     Bytes reserved = 0;

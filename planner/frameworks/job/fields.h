@@ -91,6 +91,8 @@ struct Fields<Lengths> {
             &Lengths::mean_response);
     v.field({.name = "max_total", .meaning = "tokens of the longest sequence met; 0: the cap"},
             &Lengths::max_total);
+    v.field({.name = "spread", .meaning = "deviation of the tokens of k sequences, over the square root of k"},
+            &Lengths::spread);
     v.field({.name = "source", .meaning = "where the numbers come from"}, &Lengths::source);
   }
 };
@@ -339,6 +341,8 @@ struct Fields<Role> {
     v.field(
         {.name = "loads_on_every_rank", .meaning = "at init every rank holds the whole model on the host"},
         &Role::loads_on_every_rank);
+    v.field({.name = "built_on_host", .meaning = "the model comes to the device sharding unit by unit"},
+            &Role::built_on_host);
     v.field({.name = "offload_pinned", .meaning = "offloaded weights lie in pinned memory"},
             &Role::offload_pinned);
     v.field({.name = "model_in_shared_memory", .meaning = "the model's files are copied to /dev/shm first"},

@@ -7,8 +7,10 @@ namespace headroom::verl {
 namespace {
 
 /// fp32 [rows, vocabulary] copies that vLLM's profiling run of the sampler holds: with top-k and top-p
-/// sorting, and in Model Runner V2, which leaves them out while profiling.
-constexpr double kSamplerRows = 9.6, kSamplerRowsV2 = 3.0;
+/// sorting; in Model Runner V2, which leaves them out while profiling; and in releases before 0.9, which
+/// sample with FlashInfer where it is installed, as in verl's images: logits in 16 and 32 bits,
+/// probabilities.
+constexpr double kSamplerRows = 9.6, kSamplerRowsV2 = 3.0, kFlashInferRows = 2.5;
 
 /// Ranks that vLLM accepts for adapters; others are rounded up.
 constexpr std::array<std::int64_t, 9> kLoraRanks = {1, 8, 16, 32, 64, 128, 256, 320, 512};
@@ -32,7 +34,9 @@ void set_vllm(Engine& engine, const Settings& s) {
   engine.graphs_in_budget = s.graph_estimate.value_or(estimated);
   engine.counts_others = vllm < Version{0, 9, 2};
   engine.full_and_piecewise_graphs = vllm >= Version{0, 10, 2};
-  engine.sampler_rows_factor = runner_v2 ? kSamplerRowsV2 : kSamplerRows;
+  engine.sampler_rows_factor = runner_v2                 ? kSamplerRowsV2
+                               : vllm < Version{0, 9, 0} ? kFlashInferRows
+                                                         : kSamplerRows;
 }
 
 /// What the engine serves and how large it may get; the same keys for rollout and reward engines.

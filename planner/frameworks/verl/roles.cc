@@ -155,6 +155,7 @@ Role base(const Settings& s, const Worker& w, const std::string& name, HeadKind 
   role.train = forward_only ? role.forward : micro_batch(s, w, w.train);
   // One rank a shard group reads the checkpoint; with tied embeddings meta tensors are not used at all.
   role.loads_on_every_rank = w.model.architecture != nullptr && w.model.architecture->decoder.tied_embeddings;
+  role.built_on_host = w.strategy != Strategy::megatron;
   role.offload_pinned = w.strategy != Strategy::fsdp2 || !s.after(0, 6, 0);
   role.model_in_shared_memory = w.model.use_shm;
   if (forward_only) return role;
@@ -181,8 +182,8 @@ LossSpec token_loss(const Settings& s) {
   } else {
     out.token_logprob = s.flash_cross_entropy ? TokenLogprob::flash_cross_entropy : TokenLogprob::log_softmax;
   }
-  // Since 0.9 logits are divided by the temperature out of place, and the caller holds the originals.
-  out.temperature_copy = out.keeps_logits = s.after(0, 9, 0) && !s.fused_kernels;
+  // Since 0.9 logits are divided by the temperature out of place; the originals live until the outputs exist.
+  out.temperature_copy = s.after(0, 9, 0) && !s.fused_kernels;
   return out;
 }
 

@@ -145,24 +145,30 @@ class StepMaker {
     const bool fsdp1 = a.strategy == Strategy::fsdp;
     // FSDP2 sends from wherever its shards are since 0.9; everything else loads them first.
     const bool loads = moves_weights(a) && !(fsdp2 && s_.after(0, 9, 0));
-    const bool early = fsdp1 && !s_.after(0, 8, 0);  // the state dict comes before the engine's weights
-    act(Verb::expandable_off, "actor");
+    // Adapters are taken out by themselves; everything else goes through FSDP1's state dict, before the
+    // engine's weights are back in releases before 0.8.
+    const bool exports = fsdp1 && !s_.serves_adapters();
+    const bool early = fsdp1 && !s_.after(0, 8, 0);
+    // Engines map the bucket of a sync, which expandable segments do not allow; releases before 0.6 never
+    // switch them on.
+    const bool switches = s_.after(0, 6, 0);
+    if (switches) act(Verb::expandable_off, "actor");
     if (early) {
       if (loads) act(Verb::load, "actor", kWeights);
-      act(Verb::export_weights, "actor");
+      if (exports) act(Verb::export_weights, "actor");
       if (loads) act(Verb::offload, "actor", kWeights);
     }
     act(Verb::empty_cache, "actor");
     if (sleeps()) act_engine(Verb::wake_weights, "rollout");
     if (!early) {
       if (loads) act(Verb::load, "actor", kWeights);
-      if (fsdp1) act(Verb::export_weights, "actor");
+      if (exports) act(Verb::export_weights, "actor");
     }
     act_engine(Verb::sync_weights, "rollout", "actor");
     if (loads && !early) act(Verb::offload, "actor", kWeights);
     act(Verb::empty_cache, "actor");
     if (sleeps()) act_engine(Verb::wake_kv, "rollout");
-    act(Verb::expandable_on, "actor");
+    if (switches) act(Verb::expandable_on, "actor");
   }
 
   void sleep() {

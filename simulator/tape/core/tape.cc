@@ -72,7 +72,8 @@ Tensor Tape::alias(const Tensor& base, const Shape& shape, std::int64_t elements
 
 Tensor Tape::parameter(const Shape& shape, DType dtype, bool requires_grad) {
   const ComponentScope component(*this, Component::weights);
-  Tensor t = empty(shape, dtype, kParameter);
+  Tensor t = meta_parameters_ ? alias(empty({0}, dtype, kParameter), shape, 0, false)
+                              : empty(shape, dtype, kParameter);
   t->requires_grad = requires_grad;
   return t;
 }

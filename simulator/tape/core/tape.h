@@ -66,6 +66,8 @@ class Tape {
   /// Another tensor on the base's storage, `elements` further in. Not differentiable: see operations/views.h.
   Tensor alias(const Tensor& base, const Shape& shape, std::int64_t elements = 0, bool view = true);
   /// A leaf parameter: `empty` with the component `weights`.
+  /// While `meta_parameters` is set it has a shape and no memory (made on the host, or on PyTorch's meta
+  /// device).
   Tensor parameter(const Shape& shape, DType dtype, bool requires_grad);
   /// Frees the memory of the tensor's storage (every view stays valid and empty), or takes it anew.
   void shrink_storage(const Tensor& tensor);
@@ -109,6 +111,8 @@ class Tape {
   /// Python does by raising.
   bool stopped() const { return stopped_; }
   void set_stopped(bool stopped) { stopped_ = stopped; }
+  bool meta_parameters() const { return meta_parameters_; }
+  void set_meta_parameters(bool meta) { meta_parameters_ = meta; }
   Thread thread() const { return thread_; }
   std::uint32_t backward_depth() const { return backward_depth_; }
 
@@ -141,6 +145,7 @@ class Tape {
   std::uint16_t backward_operation_ = 0;
   bool grad_enabled_ = true;
   bool stopped_ = false;
+  bool meta_parameters_ = false;
   Thread thread_ = Thread::main;
   Stream stream_ = 0;
   std::uint64_t sequence_ = 0;

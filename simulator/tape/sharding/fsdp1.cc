@@ -87,9 +87,14 @@ void Fsdp1::shard_unit(Unit& u) {
     const ModuleScope module(tape_, (*flat.views.front().slot)->storage->label.module);
     const ComponentScope component(tape_, Component::weights);
     flat.padded = round_up(flat.elements, options_.ranks);
-    // The parameters are joined in one tensor, of which this rank keeps its part.
+    // The parameters are joined in one tensor, of which this rank keeps its part. Made on the host, they come
+    // to the device first.
+    std::vector<Tensor> moved;
+    if (options_.built_on_host)
+      for (const View& view : flat.views) moved.push_back(tape_.empty(view.shape, stored, kToDevice));
     Tensor joined = tape_.empty({flat.elements}, stored, kFlat);
     for (View& view : flat.views) view.slot->reset();
+    while (!moved.empty()) moved.pop_back();
     flat.shard = tape_.empty({flat.padded / options_.ranks}, stored, kShard);
     if (options_.cpu_offload) flat.shard = tape_.empty_host(flat.shard.shape(), stored, HostKind::pinned);
     flat.shard->requires_grad = flat.trainable;
@@ -107,15 +112,26 @@ Fsdp1::Unit& Fsdp1::unit(int number) {
 
 // --- Gathering
 
+/// Units whose memory is freed and not yet available, at most.
+constexpr std::size_t kInFlight = 2;
+
+void Fsdp1::free_oldest() {
+  while (!freed_.front().empty()) freed_.front().pop_back();
+  freed_.erase(freed_.begin());
+}
+
 void Fsdp1::unshard(Unit& u) {
   if (u.unsharded) return;
   u.unsharded = true;
+  if (freed_.size() >= kInFlight) free_oldest();
   const std::uint16_t operation = tape_.operation();
   tape_.set_operation(0);
   for (Flat& flat : u.flats) {
     const ComponentScope component(tape_, Component::communication);
+    const bool alone = options_.ranks == 1 && !options_.cpu_offload;
+    if (alone && flat.shard.dtype() == options_.compute) continue;  // the shard itself is used
     Tensor part;
-    if (options_.cpu_offload || flat.shard.dtype() != options_.compute) {
+    if (!alone && (options_.cpu_offload || flat.shard.dtype() != options_.compute)) {
       const StreamScope stream(tape_, static_cast<Stream>(options_.gather_stream + 1));
       part = tape_.empty(flat.shard.shape(), options_.compute, kLowPrecision);
       if (options_.cpu_offload && flat.shard.dtype() != options_.compute)
@@ -148,10 +164,18 @@ void Fsdp1::make_views(Unit& u) {
 void Fsdp1::reshard(Unit& u) {
   if (!u.unsharded) return;
   u.unsharded = false;
+  std::vector<Tensor> freed;
   for (Flat& flat : u.flats) {
-    tape_.memory().record_stream(flat.full->storage->block, 0);
-    tape_.shrink_storage(flat.full);
+    Storage& full = *flat.full->storage;
+    if (full.block == kNoBlock) continue;
+    tape_.memory().record_stream(full.block, 0);
+    const ComponentScope component(tape_, Component::gathered_parameters);
+    Tensor held = tape_.empty({0}, options_.compute, kGather);
+    std::swap(held->storage->block, full.block);
+    std::swap(held->storage->bytes, full.bytes);
+    freed.push_back(std::move(held));
   }
+  if (!freed.empty()) freed_.push_back(std::move(freed));
 }
 
 // --- Forward
@@ -182,6 +206,8 @@ void Fsdp1::after_forward(int number, Tensor& output) {
   } else if (!backward_follows && !options_.root_stays_gathered) {
     reshard(u);
   }
+  if (number == kRoot)  // nothing more is gathered: what was freed lies in the cache
+    while (!freed_.empty()) free_oldest();
   if (!backward_follows) return;
   u.forward_order.push_back(post_forward_order_.size());
   post_forward_order_.push_back(static_cast<std::size_t>(&u - units_.data()));
@@ -209,6 +235,8 @@ void Fsdp1::reduce(Unit& u, Flat& flat) {
   const std::uint16_t operation = tape_.operation();
   tape_.set_operation(0);
   reshard(u);
+  if (u.number == kRoot)
+    while (!freed_.empty()) free_oldest();
   if (sync_) {
     const ComponentScope component(tape_, Component::communication);
     const StreamScope stream(tape_, options_.reduce_stream);
@@ -219,8 +247,9 @@ void Fsdp1::reduce(Unit& u, Flat& flat) {
       gradient = tape_.empty(computed.shape(), options_.reduce, kReduce);
     Tensor padded = gradient;
     if (flat.padded != flat.elements) padded = tape_.empty({flat.padded}, options_.reduce, kPad);
-    Tensor part = tape_.empty({flat.padded / options_.ranks}, options_.reduce, kReduce);
-    if (tape_.wants_operations())
+    Tensor part =
+        options_.ranks == 1 ? padded : tape_.empty({flat.padded / options_.ranks}, options_.reduce, kReduce);
+    if (tape_.wants_operations() && options_.ranks > 1)
       Work(tape_, OperationKind::reduce_scatter, kReduce).in(padded).out(part).sizes({options_.ranks}).run();
     if (part.dtype() != flat.shard.dtype()) part = tape_.empty(part.shape(), flat.shard.dtype(), kReduce);
     if (options_.cpu_offload) part = tape_.empty_host(part.shape(), part.dtype(), HostKind::pinned);
@@ -242,6 +271,7 @@ void Fsdp1::finish_backward() {
     u.forward_order.clear();
   }
   post_forward_order_.clear();
+  while (!freed_.empty()) free_oldest();
 }
 
 // --- Shards

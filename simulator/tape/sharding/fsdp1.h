@@ -12,10 +12,15 @@ namespace headroom::tape {
 /// when the last of them exists.
 ///
 /// Follows torch/distributed/fsdp of PyTorch 2.x allocation by allocation:
+///   wrap      parameters (made on the host: brought here one by one), the flat parameter, this rank's part
 ///   unshard   this rank's part in the compute dtype (pre-unshard stream), the gathered flat parameter
 ///   (unshard stream) reshard   the gathered flat parameter's storage is emptied; the root keeps it to the
 ///   end of the backward, and after
-///             a forward without backward for good unless `reshard_root`
+///             a forward without backward for good when `root_stays_gathered`. The kernels that read a freed
+///             unit may still run: the rate limiter lets two such units exist, and waits for the older one
+///             before it gathers another
+///   one rank  nothing is gathered or scattered (NO_SHARD): a copy in the compute dtype, a gradient in the
+///             reduce dtype
 ///   reduce    the flat gradient in the reduce dtype, a padded copy if the length does not divide, this
 ///   rank's part
 /// No recording proves this file; see docs/ACCURACY.md for what is proved.
@@ -58,6 +63,7 @@ class Fsdp1 : public ShardingRuntime {
   void unshard(Unit& unit);
   void make_views(Unit& unit);
   void reshard(Unit& unit);
+  void free_oldest();
   void before_backward(Unit& unit);
   void reduce(Unit& unit, Flat& flat);
   void finish_backward();
@@ -67,6 +73,7 @@ class Fsdp1 : public ShardingRuntime {
   ShardingOptions options_;
   std::vector<Unit> units_;  ///< layers, then the root
   std::vector<std::size_t> post_forward_order_;
+  std::vector<std::vector<Tensor>> freed_;  ///< gathered units that kernels may still read, the oldest first
   bool sync_ = true;
   bool callback_queued_ = false;
 };

@@ -52,6 +52,7 @@ Fsdp2::Fsdp2(Model& model, Engine& engine, const ShardingOptions& options)
     : tape_(model.tape()), engine_(engine), options_(options) {
   build_groups(model);
   for (Group& g : groups_) shard_group(g);
+  if (options_.built_on_host) distribute();
   model.hooks = this;
 }
 
@@ -90,6 +91,14 @@ void Fsdp2::shard_group(Group& g) {
     p.full->requires_grad = whole->requires_grad;
   }
   for (Parameter& p : g.parameters) *p.slot = p.full;  // the whole parameters go, in order
+}
+
+/// A whole state dict on the first rank's host is broadcast tensor by tensor into the shards.
+void Fsdp2::distribute() {
+  const ComponentScope component(tape_, Component::staging);
+  for (const Group& g : groups_)
+    for (const Parameter& p : g.parameters)
+      const Tensor whole = tape_.empty(p.full.shape(), p.shard.dtype(), kToDevice);
 }
 
 Fsdp2::Group& Fsdp2::group(int unit) {

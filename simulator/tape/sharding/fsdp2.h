@@ -50,6 +50,7 @@ class Fsdp2 : public ShardingRuntime {
 
   void build_groups(Model& model);
   void shard_group(Group& group);
+  void distribute();
   Group& group(int unit);
   void unshard(Group& group);
   void wait(Group& group, bool forward);

@@ -18,12 +18,13 @@ struct ShardingOptions {
   bool cpu_offload = false;  ///< shards, their gradients and optimizer live in pinned host memory
   bool forward_prefetch = false;
   bool root_stays_gathered = false;  ///< FSDP1: after a forward without backward
+  bool built_on_host = false;        ///< parameters have no device memory yet: units come as they are sharded
   Stream gather_stream = 1, reduce_stream = 2;
 };
 
 /// Spreads a model's parameters over ranks and gathers them around the work that needs them. Made once the
-/// whole model exists; takes its parameters over and hooks itself into its forward. The optimizer works on
-/// `shards()`.
+/// whole model exists (on the device, or with `built_on_host` elsewhere); takes its parameters over and hooks
+/// itself into its forward. The optimizer works on `shards()`.
 class ShardingRuntime : public UnitHooks {
  public:
   /// Trainable leaves of this rank, in the order of `parameters()`.

@@ -43,7 +43,59 @@ TEST(Lengths, ComeFromAFileWithItsSource) {
   std::ofstream(path) << "prompt: 90\nrespons: 210\n";
   EXPECT_EQ(read_lengths(path, caps()).error().text(),
             path.string() +
-                ":2: respons: expected one of prompt, response, mean, max, source; did you mean 'response'?");
+                ":2: respons: expected one of prompt, response, mean, max, spread, source; did you mean "
+                "'response'?");
+}
+
+TEST(Lengths, AreMeasuredFromLists) {
+  const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / "lengths.txt";
+  std::ofstream(path) << "# prompt and response\n1000\n3000\n\n9000\n";  // the last one is cut at the cap
+  const Lengths lines = read_lengths(path, caps()).value();
+  EXPECT_NEAR(lines.mean_prompt + lines.mean_response, (1000 + 3000 + 4000) / 3.0, 1e-6);
+  EXPECT_EQ(lines.max_total, 4000);
+  EXPECT_NEAR(lines.spread, 1247.2, 0.1);
+  std::ofstream(path) << R"({"prompt": [100, 300], "response": [1000, 2000, 3000]})";
+  const Lengths parts = read_lengths(path, caps()).value();
+  EXPECT_EQ(parts.mean_prompt, 200);
+  EXPECT_EQ(parts.mean_response, 2000);
+  EXPECT_EQ(parts.max_total, 3300);
+  std::ofstream(path) << "100\nmany\n";
+  EXPECT_FALSE(read_lengths(path, caps()).has_value());
+}
+
+TEST(Lengths, AreKnownOfADataset) {
+  Batch batch = caps();
+  const Lengths gsm8k = read_lengths("gsm8k", batch).value();
+  EXPECT_GT(gsm8k.mean_response, gsm8k.mean_prompt);
+  EXPECT_FALSE(gsm8k.source.empty());
+  EXPECT_THAT(read_lengths("gsm9k", batch).error().text(), HasSubstr("gsm8k"));
+}
+
+/// Fewer sequences in a micro-batch vary more; a token budget does not.
+TEST(Lengths, TheLargestMicroBatchExceedsTheMean) {
+  const auto response = [](std::int64_t sequences, std::int64_t tokens) {
+    Job job;
+    job.pools.emplace_back();
+    job.batch = caps();
+    job.batch.prompts = 1024;
+    Role& role = job.roles.emplace_back();
+    role.packed = true;
+    role.forward = {.sequences = sequences, .tokens = tokens};
+    return at_expected_lengths(job, read_lengths("prompt=100,response=300,spread=150", job.batch).value())
+        .batch.response_length;
+  };
+  EXPECT_EQ(response(0, 16384), 300);
+  EXPECT_GT(response(64, 0), 300 + 2 * 150 / 8);
+  EXPECT_LT(response(64, 0), 300 + 3 * 150 / 8);
+  EXPECT_GT(response(16, 0), response(64, 0));
+}
+
+TEST(Lengths, WhatIsPaddedIsPaddedToTheLongest) {
+  Job job;
+  job.batch = caps();
+  EXPECT_EQ(at_expected_lengths(job, read_lengths("mean=400,max=900", caps()).value()).lengths.max_total,
+            900);
+  EXPECT_EQ(at_expected_lengths(job, read_lengths("mean=400", caps()).value()).lengths.max_total, 4000);
 }
 
 TEST(Lengths, RefusesWhatMakesNoSense) {

@@ -20,8 +20,8 @@ fits: 15.00 GiB to spare, 59.00 + 2.00 margin of 76.00 GiB in generate (step 1) 
 
 GPU 0 (8 alike), GiB
   phase        step  GiB of the budget         device  margin  spare  reserved  allocated    host
-  generate        1  ███████████████████░░░░░   59.00    2.00  15.00     38.00      38.00  120.25
-  train_actor     0  █████████████░░░░░░░░░░░   40.00    1.00  35.00     12.00      10.50  120.25
+  generate        1  ███████████████████░░░░░   59.00    2.00  15.00     58.00      58.00  120.25
+  train_actor     0  █████████████░░░░░░░░░░░   40.00    1.00  35.00     39.00      39.00  120.25
 
 At the highest peak: GPU 0 (8 alike) in generate (step 1), GiB
   engine_kv       40.25  68.2 %

@@ -1,0 +1,222 @@
+#include "tests/support/report_verdict.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "planner/cli/lengths.h"
+#include "planner/cli/prediction.h"
+#include "planner/frameworks/registry.h"
+#include "simulator/device/verdict.h"
+#include "simulator/hardware/library.h"
+#include "simulator/phases/device_run.h"
+
+namespace headroom::test {
+namespace {
+
+using Kind = ReportVerdict::Kind;
+
+Result<ReadJob> read(const PublicReport& report) {
+  JobInput input;
+  JobInput::File& file = input.files.emplace_back();
+  file.path = report.id;
+  for (const std::string& line : report.overrides) file.text += line + "\n";
+  HEADROOM_ASSIGN(file.document, parse_document(file.text, file.path));
+  JobOptions options;
+  options.framework = "verl";
+  return read_job(input, options);
+}
+
+const std::string* failure_of(const PhaseReport& phase) {
+  for (const ProcessPhase& process : phase.processes)
+    if (process.out_of_memory) return &*process.out_of_memory;
+  return nullptr;
+}
+
+ReportVerdict::Peak peak_of(const Report& report) {
+  ReportVerdict::Peak out;
+  out.fits = report.fits;
+  out.spare = spare(report);
+  if (const PeakPlace place = highest(report); place.phase != nullptr) {
+    out.device = place.phase->peak_device;
+    out.phase = place.phase->phase;
+  }
+  for (const DeviceReport& device : report.devices)
+    for (const PhaseReport& phase : device.phases)
+      if (const std::string* failure = failure_of(phase)) {
+        out.failure = *failure;
+        out.phase = phase.phase;
+        return out;
+      }
+  return out;
+}
+
+Result<ReportVerdict::Peak> simulate(const cli::Run& run, const Job& job) {
+  HEADROOM_ASSIGN(Report report, run_on_device(job, run.hardware, Fidelity::every_allocation));
+  judge(report, run.limits);
+  return peak_of(report);
+}
+
+/// The job with no sequence longer than `tokens`, prompts and responses cut in proportion.
+Job shortened(const Job& job, std::int64_t tokens) {
+  Job out = job;
+  const std::int64_t cap = job.batch.sequence_length();
+  out.batch.prompt_length = std::max<std::int64_t>(1, job.batch.prompt_length * tokens / cap);
+  out.batch.response_length = std::max<std::int64_t>(1, tokens - out.batch.prompt_length);
+  out.lengths.max_total = tokens;
+  return out;
+}
+
+/// The longest mean length at which the run fits, to an eighth of the cap; 0: none.
+Result<std::int64_t> longest_that_fits(const cli::Run& run) {
+  constexpr std::int64_t kSteps = 8;
+  const std::int64_t cap = run.read.job.batch.sequence_length();
+  for (std::int64_t part = kSteps - 1; part > 0; --part) {
+    HEADROOM_ASSIGN(const ReportVerdict::Peak peak,
+                    simulate(run, shortened(run.read.job, cap * part / kSteps)));
+    if (peak.fits) return cap * part / kSteps;
+  }
+  HEADROOM_ASSIGN(const ReportVerdict::Peak shortest, simulate(run, shortened(run.read.job, 2)));
+  return shortest.failure.empty() ? 2 : 0;
+}
+
+std::string short_text(std::string text) {
+  const std::size_t end = text.find(';');
+  text = text.substr(0, end);
+  std::replace(text.begin(), text.end(), '|', '/');
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+std::string peak_text(const std::optional<ReportVerdict::Peak>& peak) {
+  if (!peak) return "";
+  if (!peak->failure.empty()) return fmt::format("fails in {}", peak->phase);
+  return fmt::format("{} {} in {}", peak->fits ? "fits," : "too much,", format_gib(peak->device),
+                     peak->phase);
+}
+
+std::string happened(const PublicReport& report) {
+  if (report.outcome == "fits") return "ran";
+  if (report.outcome != "oom") return report.outcome;
+  const bool named = !report.phase.empty() && report.phase.rfind("not ", 0) != 0;
+  return "ran out of memory" + (named ? " in " + report.phase : "");
+}
+
+std::string why(const PublicReport& report, const ReportVerdict& verdict) {
+  if (verdict.kind == Kind::undetermined)
+    return short_text(fmt::format("{}", fmt::join(verdict.reasons, ", ")));
+  const ReportVerdict::Peak& peak = verdict.expected ? *verdict.expected : *verdict.worst;
+  if (!peak.failure.empty()) return short_text(peak.failure);
+  std::string text = fmt::format("{} {}", format_gib(peak.spare < 0 ? -peak.spare : peak.spare),
+                                 peak.spare < 0 ? "over, margin counted" : "to spare, margin counted");
+  if (verdict.kind == Kind::wrong && report.outcome == "fits" && peak.device <= verdict.budget)
+    text += "; within the margin";
+  if (verdict.expected && verdict.worst && verdict.worst->fits != verdict.expected->fits)
+    text += "; at the caps it would not fit";
+  return text;
+}
+
+}  // namespace
+
+std::string verdict_word(const ReportVerdict& verdict) {
+  return verdict.kind == Kind::right ? "right" : verdict.kind == Kind::wrong ? "wrong" : "undetermined";
+}
+
+Result<ReportVerdict> judge_report(const PublicReport& report) {
+  ReportVerdict out;
+  if (!report.missing.empty()) {
+    out.reasons.push_back(fmt::format("not stated: {}", fmt::join(report.missing, ", ")));
+    return out;
+  }
+  if (!report.caution.empty()) {
+    out.reasons.push_back(report.caution);
+    return out;
+  }
+  cli::Run run;
+  HEADROOM_ASSIGN(run.read, read(report));
+  if (!run.read.job.not_modelled.empty()) {
+    out.reasons.push_back(fmt::format("not modelled: {}", fmt::join(run.read.job.not_modelled, ", ")));
+    return out;
+  }
+  HEADROOM_ASSIGN(run.hardware, load_hardware(report.gpu));
+  run.limits = cli::limits_of({}, run.hardware);
+  out.budget = run.limits.budget;
+  HEADROOM_ASSIGN(out.worst, simulate(run, run.read.job));
+  if (!report.lengths.empty()) {
+    HEADROOM_ASSIGN(const Lengths lengths, cli::read_lengths(report.lengths, run.read.job.batch));
+    HEADROOM_ASSIGN(out.expected, simulate(run, cli::at_expected_lengths(run.read.job, lengths)));
+  }
+  if (!out.expected && !out.worst->fits) {
+    // Real sequences are shorter than the caps, nobody says by how much: only what fails at any length is
+    // known.
+    HEADROOM_ASSIGN(const std::int64_t longest, longest_that_fits(run));
+    if (longest > 0) {
+      out.reasons.push_back(
+          fmt::format("lengths not stated: fits up to about {} tokens a sequence on average "
+                      "(cap {})",
+                      longest, run.read.job.batch.sequence_length()));
+      return out;
+    }
+  }
+  if (report.outcome != "fits" && report.outcome != "oom") {
+    out.reasons.push_back("a measurement without a verdict");
+    return out;
+  }
+  out.fits = out.expected ? out.expected->fits : out.worst->fits;
+  out.kind = out.fits == (report.outcome == "fits") ? Kind::right : Kind::wrong;
+  return out;
+}
+
+Result<std::string> reports_document(const std::vector<PublicReport>& reports) {
+  std::string rows;
+  int right = 0, determined = 0, false_fits = 0;
+  for (const PublicReport& report : reports) {
+    HEADROOM_ASSIGN(const ReportVerdict verdict, judge_report(report));
+    determined += verdict.kind != Kind::undetermined;
+    right += verdict.kind == Kind::right;
+    false_fits += verdict.kind == Kind::wrong && verdict.fits;
+    const std::string said = verdict.kind == Kind::undetermined ? "undetermined"
+                             : verdict.fits                     ? "fits"
+                                                                : "does not fit";
+    rows += fmt::format("| [{}]({}) | {} | {} | {} | {} | {} | {} | {} |\n", report.id, report.url,
+                        report.what, happened(report), said, verdict_word(verdict),
+                        peak_text(verdict.expected), peak_text(verdict.worst), why(report, verdict));
+  }
+  std::string out =
+      "# Public reports\n\n"
+      "What public reports say happened to verl runs, and what Headroom says of the same configurations. "
+      "Made by "
+      "`docs/regenerate_reports.sh` from `tests/data/reports/verl.json`; nothing in the predictions knows of "
+      "a "
+      "report.\n\n"
+      "A report is *undetermined* when it leaves out keys that decide memory, contradicts itself, or uses "
+      "what has "
+      "no program. Where the dataset is known, its lengths (`configs/lengths`) decide, with the worst case "
+      "beside "
+      "it; elsewhere a run that fits at the caps fits, one that fails at any length fails, and between the "
+      "two nothing "
+      "is known. A verdict counts the margin: what only just fits is said not to. Sizes of the "
+      "tuning scripts (`@58`) are the sequences a GPU that their authors marked as running or failing.\n\n";
+  out += fmt::format(
+      "**{} of {} determined reports are right ({:.0f} %), {} false \"fits\"**; {} are undetermined.\n\n",
+      right, determined, 100.0 * right / std::max(determined, 1), false_fits,
+      static_cast<int>(reports.size()) - determined);
+  out +=
+      "| report | run | happened | Headroom | | expected | worst case | why |\n"
+      "| --- | --- | --- | --- | --- | --- | --- | --- |\n" +
+      rows;
+  return out;
+}
+
+Result<std::string> verdicts_json(const std::vector<PublicReport>& reports) {
+  nlohmann::ordered_json out;
+  for (const PublicReport& report : reports) {
+    HEADROOM_ASSIGN(const ReportVerdict verdict, judge_report(report));
+    out[report.id] = verdict_word(verdict);
+  }
+  return out.dump(1) + "\n";
+}
+
+}  // namespace headroom::test
