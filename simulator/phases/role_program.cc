@@ -24,6 +24,7 @@ namespace {
 using tape::Tensor;
 
 const std::uint16_t kClone = tape::operation_name("aten::clone"),
+                    kScaler = tape::operation_name("GradScaler"),
                     kSync = tape::operation_name("weight_sync::bucket");
 
 /// Families whose generation config has no token to begin with.
@@ -135,8 +136,7 @@ Tensor RoleProgram::forward(const Experience& experience, Output output) {
   return joined;
 }
 
-Tensor RoleProgram::policy_loss(const Experience& experience, const Tensor& ids, std::int64_t first,
-                                std::int64_t count) {
+Tensor RoleProgram::train_logprobs(const Experience& experience, const Tensor& ids, std::int64_t count) {
   Tensor logits;
   {
     const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
@@ -147,6 +147,12 @@ Tensor RoleProgram::policy_loss(const Experience& experience, const Tensor& ids,
   }
   Tensor logprobs = tape::to(token_logprobs(logits, ids, role().loss), DType::fp32);
   logits.reset();
+  return logprobs;
+}
+
+Tensor RoleProgram::policy_loss(const Experience& experience, const Tensor& ids, std::int64_t first,
+                                std::int64_t count) {
+  Tensor logprobs = train_logprobs(experience, ids, count);
   Tensor difference;
   {
     Tensor old = tape::to(rows(experience.old_logprobs, first, count), DType::fp32);
@@ -195,8 +201,52 @@ Tensor RoleProgram::value_loss(const Experience& experience, const Tensor& ids, 
   return loss;
 }
 
+/// -log-probs of the given tokens, averaged.
+Tensor RoleProgram::supervised_loss(const Experience& experience, const Tensor& ids, std::int64_t count) {
+  return tape::mean(tape::neg(train_logprobs(experience, ids, count)));
+}
+
+namespace {
+
+/// -logsigmoid(chosen - rejected), averaged: the first half of the rows against the second.
+Tensor pairwise_loss(Tensor scores, std::int64_t count) {
+  Tensor chosen = rows(scores, 0, count / 2), rejected = rows(scores, count / 2, count - count / 2);
+  scores.reset();
+  Tensor margin = tape::sub(std::move(chosen), std::move(rejected));
+  return tape::mean(tape::neg(tape::log_sigmoid(std::move(margin))));
+}
+
+}  // namespace
+
+/// DPO: sequence log-probs over the reference's, times beta.
+Tensor RoleProgram::preference_loss(const Experience& experience, const Tensor& ids, std::int64_t first,
+                                    std::int64_t count) {
+  Tensor own = tape::sum(train_logprobs(experience, ids, count), 2u, false);
+  Tensor reference = tape::to(rows(experience.ref_logprobs, first, count), DType::fp32);
+  reference = tape::sum(std::move(reference), 2u, false);
+  Tensor rewards = tape::mul_scalar(tape::sub(std::move(own), std::move(reference)));
+  return pairwise_loss(std::move(rewards), count);
+}
+
+/// Bradley-Terry over the last token's values.
+Tensor RoleProgram::reward_loss(const Tensor& ids, std::int64_t count) {
+  Tensor values;
+  {
+    const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
+    tape::ModelInput input;
+    input.ids = ids;
+    values = model_->forward(input);
+  }
+  Tensor last = tape::select(values, 1, values.size(1) - 1);
+  values.reset();
+  return pairwise_loss(tape::to(std::move(last), DType::fp32), count);
+}
+
 Tensor RoleProgram::loss(const Experience& experience, std::int64_t first, std::int64_t count) {
   Tensor ids = rows(experience.sequences, first, count);
+  if (context_.algorithm == Algorithm::sft) return supervised_loss(experience, ids, count);
+  if (context_.algorithm == Algorithm::dpo) return preference_loss(experience, ids, first, count);
+  if (context_.algorithm == Algorithm::reward_model) return reward_loss(ids, count);
   return role().head == HeadKind::language_model ? policy_loss(experience, ids, first, count)
                                                  : value_loss(experience, ids, first, count);
 }
@@ -207,17 +257,39 @@ void RoleProgram::train_mini_batch(const Experience& experience, std::int64_t fi
   for (std::int64_t i = 0; i < parts; ++i) {
     const std::int64_t at = first + i * micro, n = std::min(micro, first + count - at);
     before_micro_batch(i, parts);
-    Tensor scaled;
+    Tensor part;
     {
       std::optional<tape::SaveOnCpu> offload;
       if (role().activation_offload) offload.emplace(tape_);
       const tape::ComponentScope component(tape_, Component::activations);
-      scaled = tape::div_scalar(loss(experience, at, n));
+      part = tape::div_scalar(loss(experience, at, n));
     }
-    tape::backward(context_.engine, scaled);
-    scaled.reset();
+    if (role().precision.gradient_scaler) part = scaled(std::move(part));
+    tape::backward(context_.engine, part);
+    part.reset();
     after_backward(i, parts);
   }
+}
+
+/// torch.amp.GradScaler: its two numbers come to exist with the first loss.
+Tensor RoleProgram::scaled(Tensor loss) {
+  const tape::ComponentScope component(tape_, Component::temporaries);
+  if (!scale_.defined()) {
+    scale_ = tape_.empty({}, DType::fp32, kScaler);
+    growth_ = tape_.empty({}, DType::int32, kScaler);
+  }
+  return tape::mul(std::move(loss), scale_);
+}
+
+/// unscale_ in place: the reciprocal through fp64, and a flag for what overflowed.
+void RoleProgram::unscale_gradients() {
+  const tape::ComponentScope component(tape_, Component::temporaries);
+  Tensor wide = tape_.empty({}, DType::fp64, kScaler);
+  Tensor reciprocal = tape_.empty({}, DType::fp64, kScaler);
+  wide.reset();
+  const Tensor inverse = tape_.empty({}, DType::fp32, kScaler);
+  reciprocal.reset();
+  const Tensor overflowed = tape_.empty({}, DType::fp32, kScaler);
 }
 
 void RoleProgram::before_micro_batch(std::int64_t, std::int64_t) {}
@@ -245,6 +317,7 @@ void RoleProgram::optimizer_step() {
       tape_.set_grad(parameters[i], {});
     }
   }
+  if (role().precision.gradient_scaler) unscale_gradients();
   if (role().optimizer.clip) clip_gradients();
   optimizer_->step();
   optimizer_->zero_grad();
@@ -260,6 +333,8 @@ void RoleProgram::move(unsigned parts, bool device, bool) {
     for (tape::AdamW::State& state : optimizer_->states()) {
       one(state.average);
       one(state.square_average);
+      one(state.average_maxima);
+      one(state.square_average_maxima);
     }
   if ((parts & kWeights) != 0) {
     for (const tape::ParameterSlot& slot : model_->parameters()) one(*slot.tensor);

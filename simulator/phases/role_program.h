@@ -22,9 +22,10 @@ struct RoleContext {
   std::int64_t forward_batch = 1;  ///< sequences a forward without gradients
   std::int64_t mini_batch = 1;     ///< sequences an optimizer step, of this rank
   std::int64_t epochs = 1;
-  Stream first_stream = 1;  ///< streams of its own from here on
-  bool padded = true;      ///< micro-batches are rectangles; false: packed tokens
+  Stream first_stream = 1;                    ///< streams of its own from here on
+  bool padded = true;                         ///< micro-batches are rectangles; false: packed tokens
   MicroBatches packed_train, packed_forward;  ///< when not padded
+  Algorithm algorithm = Algorithm::ppo;       ///< decides the loss
   double* repeat = nullptr;                   ///< how many equal pieces of work the running one stands for
 };
 
@@ -73,8 +74,17 @@ class RoleProgram {
   std::unique_ptr<tape::Model> model_;
   std::unique_ptr<tape::AdamW> optimizer_;
   std::vector<tape::Tensor> masters_;  ///< fp32 copies that the optimizer works on
+  tape::Tensor scale_, growth_;        ///< of a gradient scaler, from the first loss on
 
  private:
+  /// Log-probs of the sequences' tokens with gradients, fp32.
+  tape::Tensor train_logprobs(const Experience& experience, const tape::Tensor& ids, std::int64_t count);
+  tape::Tensor supervised_loss(const Experience& experience, const tape::Tensor& ids, std::int64_t count);
+  tape::Tensor preference_loss(const Experience& experience, const tape::Tensor& ids, std::int64_t first,
+                               std::int64_t count);
+  tape::Tensor reward_loss(const tape::Tensor& ids, std::int64_t count);
+  tape::Tensor scaled(tape::Tensor loss);
+  void unscale_gradients();
   tape::Tensor policy_loss(const Experience& experience, const tape::Tensor& ids, std::int64_t first,
                            std::int64_t count);
   tape::Tensor value_loss(const Experience& experience, const tape::Tensor& ids, std::int64_t first,

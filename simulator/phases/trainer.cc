@@ -66,6 +66,7 @@ Status Trainer::build(const Action& action) {
                    std::all_of(job_.engines.begin(), job_.engines.end(),
                                [](const Engine& engine) { return engine.kind == EngineKind::transformers; });
   context.repeat = repeat;
+  context.algorithm = job_.algorithm;
   if (!context.padded) {
     // Rectangles are as wide as the longest sequence, where that is known apart from the usual length.
     const bool widened = !role->packed && job_.lengths.max_total > 0;
@@ -114,6 +115,9 @@ Status Trainer::act(const Action& action, int step) {
       return {};
     case Verb::drop_prompts:
       e.prompts.reset();
+      // A mask of ones for the models that are given one.
+      if (std::any_of(job_.roles.begin(), job_.roles.end(), [](const Role& r) { return r.attention_mask; }))
+        e.mask = tape_.empty({e.batch, e.prompt + e.response}, DType::int64, kMask);
       return {};
     case Verb::take_rewards:
       e.rewards = tape_.empty({e.batch}, DType::fp32, kRewards);

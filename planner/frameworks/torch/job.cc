@@ -11,7 +11,8 @@ constexpr Bytes kMarker = 7777;
 Precision precision_of(const Settings& s, bool trained) {
   Precision p;
   p.autocast = s.precision == "amp";
-  p.compute = DType::bf16;
+  p.compute = p.autocast ? s.amp_dtype : DType::bf16;
+  p.gradient_scaler = trained && s.grad_scaler;
   if (!trained) {
     p.weights = s.frozen_dtype.value_or(s.precision == "fp32" ? DType::fp32 : DType::bf16);
     p.gradients = p.weights;
@@ -35,6 +36,7 @@ TokenLogprob token_logprob_of(const std::string& word) {
 OptimizerImplementation adam_of(const std::string& word) {
   if (word == "fused") return OptimizerImplementation::fused;
   if (word == "loop") return OptimizerImplementation::loop;
+  if (word == "8bit") return OptimizerImplementation::eight_bit;
   return OptimizerImplementation::foreach_;
 }
 
@@ -47,8 +49,8 @@ Role make_role(const Settings& s, const std::string& name) {
   Role role;
   role.name = name;
   const bool body = name == "actor" || name == "ref";
-  role.trained = name == "actor" || name == "critic";
-  role.model = body ? s.actor : s.critic;
+  role.trained = name == "actor" || name == "critic" || s.algo == "reward_model";
+  role.model = body || s.algo == "reward_model" ? s.actor : s.critic;
   role.model_name = role.model->family;
   role.head = body ? HeadKind::language_model : HeadKind::scalar;
   role.precision = precision_of(s, role.trained);
@@ -66,6 +68,7 @@ Role make_role(const Settings& s, const std::string& name) {
     role.optimizer.clip = s.clip;
     if (s.grad_ckpt) role.recompute.kind = RecomputeKind::full;
     role.recompute.reentrant = s.reentrant;
+    role.recompute.every = s.grad_ckpt_every;
     role.activation_offload = s.activation_offload;
     if (s.lora > 0) role.lora = LoraSpec{.rank = s.lora, .targets = s.lora_targets, .saved_modules = {}};
   }
@@ -86,9 +89,10 @@ class Steps {
     PhaseSpec init = phase(PhaseKind::init);
     for (const std::string& role : roles_) init.actions.push_back(act(Verb::build, role));
     for (const std::string& role : roles_)
-      if (trained(role)) init.actions.push_back(act(Verb::build_optimizer, role));
+      if (trained(role) || s_.algo == "reward_model")
+        init.actions.push_back(act(Verb::build_optimizer, role));
     PhaseSpec after = between();
-    if (s_.empty_after_init) after.actions.push_back(act(Verb::empty_cache, "actor"));
+    if (s_.empty_after_init) after.actions.push_back(act(Verb::empty_cache, roles_.front()));
     if (s_.ems)
       for (const std::string& role : roles_) unload(after, role);
     if (s_.world == 1) return {init, after};
@@ -96,6 +100,7 @@ class Steps {
   }
 
   std::vector<PhaseSpec> step() const {
+    if (s_.algo != "ppo" && s_.algo != "grpo") return step_on_data();
     std::vector<PhaseSpec> out;
     out.push_back(between(Verb::take_prompts));
     PhaseSpec generate = phase(PhaseKind::generate);
@@ -119,6 +124,20 @@ class Steps {
   }
 
  private:
+  /// SFT, reward models and DPO: sequences come from outside.
+  std::vector<PhaseSpec> step_on_data() const {
+    const std::string& role = roles_.front();
+    std::vector<PhaseSpec> out = {between(Verb::take_prompts)};
+    PhaseSpec data = between();
+    data.actions.push_back(act(Verb::generate, role));
+    out.push_back(data);
+    out.push_back(between(Verb::drop_prompts));
+    if (has("ref")) out.push_back(forward(PhaseKind::ref_logprob, "ref", Output::logprobs));
+    out.push_back(train(role == "actor" ? PhaseKind::train_actor : PhaseKind::train_critic, role));
+    out.push_back(between(Verb::end_step));
+    return out;
+  }
+
   static bool trained(const std::string& role) { return role == "actor" || role == "critic"; }
   bool has(const std::string& role) const {
     return std::find(roles_.begin(), roles_.end(), role) != roles_.end();
@@ -146,7 +165,7 @@ class Steps {
   }
   PhaseSpec between(Verb verb) const {
     PhaseSpec out = between();
-    out.actions.push_back(act(verb, "actor"));
+    out.actions.push_back(act(verb, roles_.front()));
     return out;
   }
   void load(PhaseSpec& phase, const std::string& role) const {
@@ -186,22 +205,41 @@ class Steps {
 
 }  // namespace
 
+namespace {
+
+Algorithm algorithm_of(const std::string& word) {
+  if (word == "grpo") return Algorithm::grpo;
+  if (word == "sft") return Algorithm::sft;
+  if (word == "reward_model") return Algorithm::reward_model;
+  if (word == "dpo") return Algorithm::dpo;
+  return Algorithm::ppo;
+}
+
+std::vector<std::string> roles_of(const Settings& s) {
+  if (s.algo == "sft") return {"actor"};
+  if (s.algo == "reward_model") return {"reward"};
+  std::vector<std::string> roles = {"actor"};
+  if (s.use_ref) roles.push_back("ref");
+  if (s.algo == "ppo") roles.push_back("critic");
+  if (s.use_reward) roles.push_back("reward");
+  return roles;
+}
+
+}  // namespace
+
 Job make_job(const Settings& s) {
   Job job;
   job.name = s.name;
   job.framework = "torch";
-  job.algorithm = s.algo == "grpo" ? Algorithm::grpo : Algorithm::ppo;
+  job.algorithm = algorithm_of(s.algo);
   job.gpu = s.device;
   job.device_memory = s.total_memory;
   Pool pool;
   pool.gpus_per_node = s.world;
   job.pools.push_back(pool);
-  std::vector<std::string> roles = {"actor"};
-  if (s.use_ref) roles.push_back("ref");
-  if (s.algo == "ppo") roles.push_back("critic");
-  if (s.use_reward) roles.push_back("reward");
+  const std::vector<std::string> roles = roles_of(s);
   for (const std::string& role : roles) job.roles.push_back(make_role(s, role));
-  if (!s.no_generate) {
+  if (!s.no_generate && (s.algo == "ppo" || s.algo == "grpo")) {
     Engine engine;
     engine.kind = EngineKind::transformers;
     engine.model = s.actor;

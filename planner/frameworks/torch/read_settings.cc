@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "models/architecture/read.h"
@@ -10,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kMost = 1 << 24;
 
-constexpr std::array<std::string_view, 44> kKeys = {"name",
+constexpr std::array<std::string_view, 47> kKeys = {"name",
                                                     "group",
                                                     "trace",
                                                     "actor",
@@ -21,6 +22,9 @@ constexpr std::array<std::string_view, 44> kKeys = {"name",
                                                     "use_reward",
                                                     "precision",
                                                     "frozen_dtype",
+                                                    "amp_dtype",
+                                                    "grad_scaler",
+                                                    "grad_ckpt_every",
                                                     "batch",
                                                     "micro_batch",
                                                     "logprob_micro_batch",
@@ -87,8 +91,59 @@ void check_positions(Values& values, const Settings& s) {
   }
 }
 
+/// SFT, reward models and DPO learn from given sequences: nothing is generated, scored or valued.
+void check_algorithm(Values& values, const Settings& s) {
+  if (s.algo == "ppo" || s.algo == "grpo") return;
+  const std::string why =
+      fmt::format("expected algo: ppo or grpo, found {}: it works on given sequences", s.algo);
+  for (const char* key : {"use_reward", "no_generate"})
+    if (values.given(key)) values.fail_at(key, why);
+  if (s.algo != "dpo" && values.given("use_ref"))
+    values.fail_at("use_ref", fmt::format("expected an algorithm with a reference, found {}", s.algo));
+  if (s.algo == "dpo" && !s.use_ref)
+    values.fail_at("use_ref", "expected true with algo: dpo, whose loss compares with the reference");
+  if (s.algo == "sft") return;
+  for (const auto& [key, count] : {std::pair{"batch", s.batch}, std::pair{"micro_batch", s.micro_batch}})
+    if (count % 2 != 0)
+      values.fail_at(key, fmt::format("expected an even number (chosen and rejected), found {}", count));
+}
+
+/// Each target names a linear module: by its last part, or whole.
+void check_targets(Values& values, const Settings& s) {
+  for (const std::string& target : s.lora_targets) {
+    if (target == "all-linear") continue;
+    const bool known =
+        std::any_of(s.actor->tensors.begin(), s.actor->tensors.end(), [&](const Tensor& tensor) {
+          const std::string module = tensor.name.substr(0, tensor.name.rfind('.'));
+          return tensor.role == TensorRole::linear && (module == target || module.ends_with("." + target));
+        });
+    if (!known)
+      values.fail_at("lora_targets",
+                     fmt::format("expected linear modules of {}, found \"{}\"", s.actor->family, target));
+  }
+}
+
+/// What each key needs of another one.
+void check_needs(Values& values, const Settings& s) {
+  if (s.precision != "amp" && values.given("amp_dtype"))
+    values.fail_at("amp_dtype", fmt::format("expected precision: amp, found {}", s.precision));
+  if (s.grad_scaler && (s.precision != "amp" || s.amp_dtype != DType::fp16))
+    values.fail_at("grad_scaler",
+                   "expected precision: amp with amp_dtype: fp16; gradients in fp16 are never unscaled");
+  if (values.given("grad_ckpt_every") && !s.grad_ckpt)
+    values.fail_at("grad_ckpt_every", "expected grad_ckpt: true, found no checkpointing");
+  if (s.adam == "8bit" && s.precision == "fsdp")
+    values.fail_at("adam", "expected foreach, fused or loop with precision: fsdp, found 8bit");
+  if (s.logprob_micro_batch > s.batch)
+    values.fail_at("logprob_micro_batch", fmt::format("expected at most the batch of {} sequences, found {}",
+                                                      s.batch, s.logprob_micro_batch));
+}
+
 void check(Values& values, const Settings& s) {
   check_divides(values, "micro_batch", s.micro_batch, s.batch);
+  check_algorithm(values, s);
+  if (s.lora > 0) check_targets(values, s);
+  check_needs(values, s);
   if (s.lora > 0 && s.precision == "master")
     values.fail_at("lora", "expected a precision other than master: adapters have no master copies");
   if (s.lora == 0 && values.given("lora_targets"))
@@ -118,10 +173,13 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v) {
   if (!v.given("actor")) v.fail_at("actor", "expected the model's config values (model_type and sizes)");
   s.actor = model(v, "actor");
   s.critic = v.given("critic") ? model(v, "critic") : s.actor;
-  s.algo = v.word(v.given("algorithm") ? "algorithm" : "algo", {"ppo", "grpo"}, "ppo");
+  s.algo = v.word(v.given("algorithm") ? "algorithm" : "algo", {"ppo", "grpo", "sft", "reward_model", "dpo"},
+                  "ppo");
   s.use_ref = v.flag("use_ref", true);
   s.use_reward = v.flag("use_reward", s.algo == "ppo");
   s.precision = v.word("precision", {"bf16", "fp16", "fp32", "amp", "master", "fsdp"}, "bf16");
+  s.amp_dtype = v.word("amp_dtype", {"bf16", "fp16"}, "bf16") == "fp16" ? DType::fp16 : DType::bf16;
+  s.grad_scaler = v.flag("grad_scaler");
   if (v.given("frozen_dtype")) s.frozen_dtype = v.dtype("frozen_dtype", DType::bf16);
   for (const char* key : {"batch", "prompt", "response"})
     if (!v.given(key)) v.fail_at(key, "expected a number, found none");
@@ -132,13 +190,14 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v) {
   s.response = v.integer("response", 1, kMost, 1);
   s.steps = static_cast<int>(v.integer("steps", 1, 1000, 2));
   s.epochs = v.integer("epochs", 1, 1000, 1);
-  s.adam = v.word("adam", {"foreach", "fused", "loop"}, "foreach");
+  s.adam = v.word("adam", {"foreach", "fused", "loop", "8bit"}, "foreach");
   s.clip = v.flag("clip", true);
   s.dropout_off = v.flag("dropout_off", true);
   s.token_logprob = v.word("token_logprob", {"log_softmax", "cross_entropy", "logsumexp"}, "log_softmax");
   s.logits_fp32 = v.flag("logits_fp32");
   s.grad_ckpt = v.flag("grad_ckpt");
   s.reentrant = v.flag("reentrant");
+  s.grad_ckpt_every = v.integer("grad_ckpt_every", 1, 1000, 1);
   s.lora = v.integer("lora", 0, 65536);
   s.lora_targets = v.given("lora_targets") ? v.texts("lora_targets") : std::vector<std::string>{"all-linear"};
   s.activation_offload = v.flag("activation_offload");

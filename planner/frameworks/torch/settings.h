@@ -20,6 +20,8 @@ struct Settings : FrameworkSettings {
   std::string algo = "ppo";
   bool use_ref = true, use_reward = true;
   std::string precision = "bf16";
+  DType amp_dtype = DType::bf16;
+  bool grad_scaler = false;
   std::optional<DType> frozen_dtype;
   std::int64_t batch = 1, micro_batch = 1, logprob_micro_batch = 1;
   std::int64_t prompt = 1, response = 1, epochs = 1;
@@ -29,6 +31,7 @@ struct Settings : FrameworkSettings {
   std::string token_logprob = "log_softmax";
   bool logits_fp32 = false;
   bool grad_ckpt = false, reentrant = false;
+  std::int64_t grad_ckpt_every = 1;
   std::int64_t lora = 0;
   std::vector<std::string> lora_targets;
   bool activation_offload = false, ems = false;

@@ -200,4 +200,29 @@ Tensor mse_loss(Arg self, Arg target) {
   return out;
 }
 
+namespace {
+
+const std::uint16_t kLogSigmoid = operation_name("aten::log_sigmoid"),
+                    kLogSigmoidBackward = operation_name("LogSigmoidBackward0");
+
+void log_sigmoid_backward(Node& node, Tensors in, Tensors out) {
+  const Tensor self = node.unpack(0);
+  out[0] = elementwise(node.name, self.dtype(), {&in[0], &self});
+}
+
+}  // namespace
+
+Tensor log_sigmoid(Arg self) {
+  Tape& tape = self->tape();
+  Node* node = nullptr;
+  if (tape.records(self)) {
+    node = tape.node(kLogSigmoidBackward, log_sigmoid_backward, {&*self});
+    tape.save(node, *self);
+  }
+  Tensor out = elementwise(kLogSigmoid, self->dtype(), {&*self});
+  tape.attach(out, node);
+  done(self);
+  return out;
+}
+
 }  // namespace headroom::tape

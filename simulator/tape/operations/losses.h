@@ -18,4 +18,7 @@ Tensor logsumexp(Arg self);
 /// mse_loss with mean reduction: the scalar keeps the full-size storage of its first temporary.
 Tensor mse_loss(Arg self, Arg target);
 
+/// torch.nn.functional.logsigmoid; saves its input.
+Tensor log_sigmoid(Arg self);
+
 }  // namespace headroom::tape

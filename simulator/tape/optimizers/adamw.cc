@@ -21,6 +21,9 @@ const std::uint16_t kState = operation_name("adamw_state"), kSqrt = operation_na
 /// Elements one block of a multi-tensor kernel handles.
 constexpr std::int64_t kChunk = 65536;
 
+// bitsandbytes: smaller parameters keep fp32 states; elements that share a maximum; numbers of a code book.
+constexpr std::int64_t kLeast8bit = 4096, kBlock8bit = 256, kCode8bit = 256;
+
 }  // namespace
 
 AdamW::AdamW(Tape& tape, std::vector<Tensor> parameters, OptimizerImplementation implementation)
@@ -40,11 +43,32 @@ void AdamW::make_states(bool only_with_gradients) {
     State& state = states_[i];
     if (state.average.defined() || (only_with_gradients && p->grad == nullptr)) continue;
     const ModuleScope module(tape_, p->storage->label.module);
+    if (implementation_ == OptimizerImplementation::eight_bit) {
+      make_8bit_state(p, state);
+      continue;
+    }
     // foreach and loop keep the step counter on the host.
     if (implementation_ == OptimizerImplementation::fused) state.step = beside(p, Shape{}, DType::fp32);
     state.average = beside(p, like(p.shape()), p.dtype());
     state.square_average = beside(p, like(p.shape()), p.dtype());
   }
+}
+
+void AdamW::make_8bit_state(const Tensor& p, State& state) {
+  if (p.elements() < kLeast8bit) {
+    state.average = beside(p, like(p.shape()), DType::fp32);
+    state.square_average = beside(p, like(p.shape()), DType::fp32);
+    return;
+  }
+  if (!code_.defined()) {
+    code_ = beside(p, Shape{kCode8bit}, DType::fp32);
+    unsigned_code_ = beside(p, Shape{kCode8bit}, DType::fp32);
+  }
+  const Shape maxima{ceil_div(p.elements(), kBlock8bit)};
+  state.average = beside(p, like(p.shape()), DType::uint8);
+  state.square_average = beside(p, like(p.shape()), DType::uint8);
+  state.average_maxima = beside(p, maxima, DType::fp32);
+  state.square_average_maxima = beside(p, maxima, DType::fp32);
 }
 
 Tensor AdamW::beside(const Tensor& parameter, const Shape& shape, DType dtype) {

@@ -8,7 +8,11 @@
 
 namespace headroom::tape {
 
-/// torch.optim.AdamW over leaves with gradients. States come to exist in the first step.
+/// torch.optim.AdamW over leaves with gradients, or bitsandbytes' AdamW8bit. States come to exist in the
+/// first step. 8-bit states (parameters of 4,096 elements and more; smaller ones keep fp32): one byte an
+/// element, an fp32 maximum for each block of 256, two code books of 256 fp32 numbers for the whole
+/// optimizer; the update works in place. Source: bitsandbytes' optim/optimizer.py (Optimizer2State); no
+/// recording.
 class AdamW {
  public:
   AdamW(Tape& tape, std::vector<Tensor> parameters, OptimizerImplementation implementation);
@@ -20,6 +24,7 @@ class AdamW {
 
   struct State {
     Tensor step, average, square_average;
+    Tensor average_maxima, square_average_maxima;  ///< of 8-bit states
   };
   /// By parameter; empty tensors before the first step.
   std::vector<State>& states() { return states_; }
@@ -28,6 +33,7 @@ class AdamW {
 
  private:
   void make_states(bool only_with_gradients);
+  void make_8bit_state(const Tensor& parameter, State& state);
   /// Memory where the parameter lies.
   Tensor beside(const Tensor& parameter, const Shape& shape, DType dtype);
 
@@ -35,6 +41,7 @@ class AdamW {
   std::vector<Tensor> parameters_;
   OptimizerImplementation implementation_;
   std::vector<State> states_;
+  Tensor code_, unsigned_code_;  ///< of 8-bit states
 };
 
 /// torch.nn.utils.clip_grad_norm_, foreach: partial norms, one norm a tensor, their joint norm, a factor.
