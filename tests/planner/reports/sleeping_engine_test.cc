@@ -23,12 +23,14 @@ using nlohmann::json;
 constexpr double kRepeatability = 750.0 * kMiB;
 
 /// GRPO with LoRA in a trainer that shares its process with a vLLM engine, asleep during training: the base
-/// in bf16 and on the host while the engine generates, adapters in fp32, checkpointing, log-probs in chunks
-/// without whole logits.
+/// in bf16 and on the host while the engine generates, adapters in fp32, checkpointing, log-probs without
+/// whole logits (their small chunks are below what two runs differ by). The engine may prefill all its
+/// sequences in one step of at most 65,536 tokens.
 std::string job_text(const std::string& model, const std::string& gpu, const json& knobs) {
   const int length = knobs.at("seq_len"), group = knobs.at("group_size"), micro = knobs.at("micro_batch");
   const int prompts = knobs.value("n_prompts", 1);
-  return fmt::format(R"(headroom: job/1
+  return fmt::format(
+      R"(headroom: job/1
 algorithm: grpo
 gpu: {gpu}
 batch: {{prompts: {prompts}, samples: {group}, mini_batch: {all}, prompt_length: {prompt}, response_length: {response}}}
@@ -39,7 +41,7 @@ roles:
     precision: {{weights: bf16, gradients: fp32}}
     lora: {{rank: {rank}, targets: [all-linear], dtype: fp32}}
     recompute: {{kind: full}}
-    loss: {{token_logprob: fused_linear, chunk: 512, kl: true}}
+    loss: {{token_logprob: fused_linear, chunk: 0, kl: true}}
     train: {{sequences: {micro}}}
     forward: {{sequences: {micro}}}
   - {{name: ref, model: {model}, shares_weights_of: actor, forward: {{sequences: {micro}}}}}
@@ -79,13 +81,12 @@ step:
   - phase: train_actor
     actions: [{{do: train, role: actor}}, {{do: offload, role: actor, parts: [weights]}}, {{do: empty_cache, role: actor}}]
 )",
-                     fmt::arg("gpu", gpu), fmt::arg("prompts", prompts), fmt::arg("group", group),
-                     fmt::arg("all", prompts * group), fmt::arg("prompt", length / 2),
-                     fmt::arg("response", length - length / 2), fmt::arg("model", model),
-                     fmt::arg("rank", knobs.at("lora_rank").get<int>()),
-                     fmt::arg("micro", std::min(micro, group)),
-                     fmt::arg("utilization", knobs.at("gpu_memory_utilization").get<double>()),
-                     fmt::arg("batched", std::max(length, 2048)), fmt::arg("length", length));
+      fmt::arg("gpu", gpu), fmt::arg("prompts", prompts), fmt::arg("group", group),
+      fmt::arg("all", prompts * group), fmt::arg("prompt", length / 2),
+      fmt::arg("response", length - length / 2), fmt::arg("model", model),
+      fmt::arg("rank", knobs.at("lora_rank").get<int>()), fmt::arg("micro", std::min(micro, group)),
+      fmt::arg("utilization", knobs.at("gpu_memory_utilization").get<double>()),
+      fmt::arg("batched", std::clamp(prompts * group * length, 2048, 65536)), fmt::arg("length", length));
 }
 
 Result<std::map<std::string, Bytes>> predict(const std::string& text, const Hardware& hardware) {
