@@ -10,6 +10,15 @@ if(HEADROOM_CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${HEADROOM_CCACHE})
 endif()
 
+# A quick linker, where there is one.
+find_program(HEADROOM_MOLD mold)
+find_program(HEADROOM_LLD ld.lld)
+if(HEADROOM_MOLD)
+  add_link_options($<$<LINK_LANGUAGE:CXX>:-fuse-ld=mold>)
+elseif(HEADROOM_LLD)
+  add_link_options($<$<LINK_LANGUAGE:CXX>:-fuse-ld=lld>)
+endif()
+
 # The flags every target of the project compiles with.
 add_library(headroom_settings INTERFACE)
 target_include_directories(headroom_settings INTERFACE ${PROJECT_SOURCE_DIR})

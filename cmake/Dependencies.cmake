@@ -13,10 +13,9 @@ add_library(headroom_yaml_cpp INTERFACE)
 target_link_libraries(headroom_yaml_cpp INTERFACE ${HEADROOM_YAML_CPP})
 target_include_directories(headroom_yaml_cpp SYSTEM INTERFACE ${HEADROOM_YAML_CPP_INCLUDE})
 
-# fmt and zlib are small: linked static too.
-find_library(HEADROOM_FMT_STATIC NAMES libfmt.a)
-add_library(headroom_fmt INTERFACE)
-target_link_libraries(headroom_fmt INTERFACE $<IF:$<BOOL:${HEADROOM_FMT_STATIC}>,${HEADROOM_FMT_STATIC},fmt::fmt>)
+# So are fmt, of which Debian has only the shared library: its implementation is compiled here, once; and zlib.
+add_library(headroom_fmt STATIC ${PROJECT_SOURCE_DIR}/cmake/fmt/fmt.cc)
+target_compile_definitions(headroom_fmt PUBLIC $<TARGET_PROPERTY:fmt::fmt,INTERFACE_COMPILE_DEFINITIONS>)
 find_library(HEADROOM_ZLIB_STATIC NAMES libz.a)
 add_library(headroom_zlib INTERFACE)
 target_link_libraries(headroom_zlib INTERFACE $<IF:$<BOOL:${HEADROOM_ZLIB_STATIC}>,${HEADROOM_ZLIB_STATIC},ZLIB::ZLIB>)

@@ -35,8 +35,7 @@ const std::vector<CommonGroup>& common_groups() {
       {kJsonFlag, {"Output", {{"--json", "FILE", "machine-readable result; bytes are integers"}}}},
       {kReportFlags,
        {"Output",
-        {{"--html", "FILE", "one self-contained page"},
-         {"--csv", "FILE", "one row a device, phase and process"},
+        {{"--csv", "FILE", "one row a device, phase and process"},
          {"--markdown", "FILE", "the table, for a pull request"}}}},
   };
   return groups;
