@@ -236,8 +236,8 @@ class Replay {
   std::string compare_final() const {
     auto recorded = recording_.final;
     for (const auto& [key, value] : named_statistics(allocator_.statistics())) {
-      const auto found =
-          std::find_if(recorded.begin(), recorded.end(), [&, &key = key](const auto& r) { return r.first == key; });
+      const auto found = std::find_if(recorded.begin(), recorded.end(),
+                                      [&, &key = key](const auto& r) { return r.first == key; });
       const std::int64_t want = found == recorded.end() ? 0 : found->second;
       if (value != want) return fmt::format("final {}: simulated {}, recorded {}", key, value, want);
       if (found != recorded.end()) recorded.erase(found);

@@ -32,4 +32,41 @@ for trace in root["device_traces"]:
     for event in trace:
         assert isinstance(event["size"], int) and isinstance(event["stream"], int) and isinstance(event["time_us"], int)
         assert "device_free" in event if event["action"] == "oom" else "addr" in event
+
+
+def walk_back(device, trace):
+    """From the segments and blocks at the end to the first event, as the page does to draw any moment."""
+    blocks, runs = {}, []
+    for s in root["segments"]:
+        if s["device"] == device:
+            runs.append([s["address"], s["address"] + s["total_size"]])
+            blocks.update({b["address"]: b["state"] for b in s["blocks"] if b["state"] != "inactive"})
+    for event in reversed(trace):
+        action, at, end = event["action"], event.get("addr"), event.get("addr", 0) + event["size"]
+        if action == "alloc":
+            assert blocks.pop(at) == "active_allocated", hex(at)
+            assert any(low <= at and end <= high for low, high in runs), hex(at)
+        elif action == "free_completed":
+            assert at not in blocks, hex(at)
+            blocks[at] = "active_pending_free"
+        elif action == "free_requested":
+            assert blocks[at] == "active_pending_free", hex(at)
+            blocks[at] = "active_allocated"
+        elif action in ("segment_alloc", "segment_map"):
+            run = next(r for r in runs if r[0] <= at and end <= r[1])
+            runs.remove(run)
+            runs += [r for r in ([run[0], at], [end, run[1]]) if r[0] < r[1]]
+        elif action in ("segment_free", "segment_unmap"):
+            for low, high in [r for r in runs if action == "segment_unmap" and (r[1] == at or r[0] == end)]:
+                runs.remove([low, high])
+                at, end = min(low, at), max(high, end)
+            runs.append([at, end])
+
+
+for device, trace in enumerate(root["device_traces"]):
+    walk_back(device, trace)
+    times = [event["time_us"] for event in trace]
+    assert times == sorted(times)
+for mark in root["external_annotations"]:
+    assert mark["stage"] in ("START", "END") and isinstance(mark["name"], str) and isinstance(mark["time_us"], int)
 print("events", sum(map(len, root["device_traces"])), "segments", len(root["segments"]))
