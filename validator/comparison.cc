@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 namespace headroom::gpu {
 namespace {
@@ -19,9 +20,29 @@ double relative(Bytes measured, Bytes predicted) {
 std::map<Key, const PhaseReport*> by_phase(const Report& report) {
   std::map<Key, const PhaseReport*> out;
   for (const DeviceReport& device : report.devices)
-    for (const PhaseReport& phase : device.phases)
-      if (!phase.processes.empty()) out.emplace(Key{phase.step, phase.phase}, &phase);
+    for (const PhaseReport& phase : device.phases) out.emplace(Key{phase.step, phase.phase}, &phase);
   return out;
+}
+
+/// The row of the process named `trainer`; none where it did nothing in the phase.
+const ProcessPhase* row_of(const PhaseReport& phase, const std::string& trainer) {
+  for (const ProcessPhase& process : phase.processes)
+    if (process.process == trainer) return &process;
+  return nullptr;
+}
+
+/// The training process is the first that a job's phases name.
+std::string trainer_of(const Report& report) {
+  for (const DeviceReport& device : report.devices)
+    for (const PhaseReport& phase : device.phases)
+      if (!phase.processes.empty()) return phase.processes.front().process;
+  return {};
+}
+
+std::optional<std::string> failure(const PhaseReport& phase) {
+  for (const ProcessPhase& process : phase.processes)
+    if (process.out_of_memory) return process.out_of_memory;
+  return std::nullopt;
 }
 
 Bytes integer(const Document& phase, const char* key) {
@@ -81,28 +102,33 @@ Validation compare(const Report& predicted, Probe probe, const std::vector<Recor
   out.title = predicted.title;
   const auto predictions = by_phase(predicted);
   const auto probes = by_phase(probe.report);
+  const std::string trainer = trainer_of(predicted);
+  Bytes outside = 0;  // predicted, of the trainer; it stays where the trainer rests
   for (const PhaseMeasurement& measured : probe.phases) {
     const Key key{measured.step, measured.phase};
     const auto at = predictions.find(key), run = probes.find(key);
     if (run == probes.end()) continue;
-    const ProcessPhase& did = run->second->processes.front();
-    if (did.out_of_memory) {
-      out.out_of_memory = fmt::format("{}: {}", place(key), *did.out_of_memory);
+    if (const auto message = failure(*run->second)) {
+      out.out_of_memory = fmt::format("{}: {}", place(key), *message);
       break;
     }
     if (at == predictions.end()) {
       out.unmatched.push_back(place(key));
       continue;
     }
-    const ProcessPhase& said = at->second->processes.front();
     ValidationRow row;
     row.step = measured.step;
     row.phase = measured.phase;
-    row.predicted_allocated = said.peak_allocated;
-    row.predicted_reserved = said.peak_reserved;
-    row.probe_allocated = did.peak_allocated;
-    row.probe_reserved = did.peak_reserved;
-    row.predicted_device = said.peak_reserved + probe.outside;
+    if (const ProcessPhase* said = row_of(*at->second, trainer)) {
+      row.predicted_allocated = said->peak_allocated;
+      row.predicted_reserved = said->peak_reserved;
+      outside = said->outside;
+    }
+    if (const ProcessPhase* did = row_of(*run->second, trainer)) {
+      row.probe_allocated = did->peak_allocated;
+      row.probe_reserved = did->peak_reserved;
+    }
+    row.predicted_device = at->second->peak_device - outside + probe.outside;
     row.probe_device = measured.card_peak - probe.used_by_others;
     row.measured = measured;
     for (const RecordedPhase& real : recorded)
@@ -116,12 +142,58 @@ Validation compare(const Report& predicted, Probe probe, const std::vector<Recor
   return out;
 }
 
+RankSummary Validation::summary() const {
+  RankSummary out{.rank = probe.present.rank, .highest = 0, .errors = probe_errors()};
+  for (const ValidationRow& row : rows) out.highest = std::max(out.highest, row.probe_device);
+  return out;
+}
+
+std::string to_text(const RankSummary& s) {
+  return fmt::format("{} {} {} {} {}", s.rank, s.highest, s.errors.phases, s.errors.mean, s.errors.worst);
+}
+
+Result<RankSummary> rank_summary(const std::string& text) {
+  RankSummary out;
+  std::istringstream words(text);
+  words >> out.rank >> out.highest >> out.errors.phases >> out.errors.mean >> out.errors.worst;
+  if (words.fail()) return fail("a rank sent '" + text + "' instead of its result");
+  return out;
+}
+
+namespace {
+
+std::string mib(Bytes bytes) {
+  return fmt::format("{:.0f}", static_cast<double>(bytes) / kMiB);
+}
+
+/// Who ran: ranks, their communicators, processes beside the trainer.
+std::string company(const Validation& v) {
+  const Present& present = v.probe.present;
+  std::string text;
+  if (present.of_job > 1)
+    text += fmt::format("{} of the job's {} ranks, with the sizes of all {}\n", present.ranks, present.of_job,
+                        present.of_job);
+  if (present.communicators > 0)
+    text += fmt::format("NCCL took {} MiB for {} communicators\n", mib(present.communicator_bytes),
+                        present.communicators);
+  for (const auto& [process, context] : v.probe.neighbours)
+    text += fmt::format("beside it a process that holds what {} would; its own context is {} MiB\n", process,
+                        mib(context));
+  for (const RankSummary& rank : v.ranks)
+    text +=
+        fmt::format("rank {}: device peak {} MiB; predicted against probe: mean {:.2f} %, worst {:.2f} %\n",
+                    rank.rank, mib(rank.highest), 100 * rank.errors.mean, 100 * rank.errors.worst);
+  return text;
+}
+
+}  // namespace
+
 std::string validation_table(const Validation& v) {
-  const auto mib = [](Bytes bytes) { return fmt::format("{:.0f}", static_cast<double>(bytes) / kMiB); };
   std::string text = fmt::format("{} on {}", v.title, v.probe.gpu);
   for (const auto& [what, version] : v.probe.versions) text += fmt::format(", {} {}", what, version);
   text += fmt::format("\noutside the allocator: {} MiB of this process, {} MiB of others before it\n\n",
                       mib(v.probe.outside), mib(v.probe.used_by_others));
+  text.insert(text.size() - 1, company(v));
   text += fmt::format("{:<4} {:<22} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>7} {:>8}\n", "",
                       "MiB", "allocated", "", "", "reserved", "", "", "device", "", "", "");
   text += fmt::format("{:<4} {:<22} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>7} {:>8}\n",
@@ -190,6 +262,9 @@ std::string validation_json(const Validation& v, double margin) {
   const auto summary = [](const ErrorSummary& s) {
     return Json{{"phases", s.phases}, {"mean", s.mean}, {"worst", s.worst}};
   };
+  Json ranks = Json::array();
+  for (const RankSummary& rank : v.ranks)
+    ranks.push_back({{"rank", rank.rank}, {"highest", rank.highest}, {"errors", summary(rank.errors)}});
   Json out = {{"schema", "headroom.validation/1"},
               {"title", v.title},
               {"gpu", v.probe.gpu},
@@ -197,6 +272,13 @@ std::string validation_json(const Validation& v, double margin) {
               {"margin", margin},
               {"outside", v.probe.outside},
               {"used_by_others", v.probe.used_by_others},
+              {"present",
+               {{"ranks", v.probe.present.ranks},
+                {"of_job", v.probe.present.of_job},
+                {"communicators", v.probe.present.communicators},
+                {"communicator_bytes", v.probe.present.communicator_bytes}}},
+              {"ranks", std::move(ranks)},
+              {"neighbours", v.probe.neighbours},
               {"probe_errors", summary(v.probe_errors())},
               {"pytorch_errors", summary(v.pytorch_errors())},
               {"phases", std::move(rows)},

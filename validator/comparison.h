@@ -28,7 +28,7 @@ struct ValidationRow {
   Bytes predicted_allocated = 0, predicted_reserved = 0;
   Bytes probe_allocated = 0, probe_reserved = 0;
   std::optional<Bytes> pytorch_allocated, pytorch_reserved;
-  Bytes predicted_device = 0;  ///< predicted_reserved and what the probe's process takes outside allocators
+  Bytes predicted_device = 0;  ///< of all processes, with what the probe's own takes outside its allocator
   Bytes probe_device = 0;      ///< measured: the whole card without what others used before
   PhaseMeasurement measured;
   /// Device: the probe against the prediction. Reserved: PyTorch against the prediction. Relative, signed.
@@ -41,18 +41,32 @@ struct ErrorSummary {
   double mean = 0, worst = 0;  ///< of absolute relative errors
 };
 
+/// What one of several ranks found.
+struct RankSummary {
+  int rank = 0;
+  Bytes highest = 0;  ///< device use
+  ErrorSummary errors;
+};
+
 struct Validation {
   std::string title;
   Probe probe;
+  std::vector<RankSummary> ranks;  ///< of several, all
   std::vector<ValidationRow> rows;
   std::vector<std::string> unmatched;        ///< phases that only one side has
   std::optional<std::string> out_of_memory;  ///< the phase and the allocator's message
   std::vector<std::string> notes;
   ErrorSummary probe_errors() const;
   ErrorSummary pytorch_errors() const;
+  RankSummary summary() const;
 };
 
-/// Rows by step and phase. An out-of-memory on one side only leaves its later phases unmatched.
+/// A summary as a line of text for other ranks, and back; errors: it is none.
+std::string to_text(const RankSummary& summary);
+Result<RankSummary> rank_summary(const std::string& text);
+
+/// Rows by step and phase, of the training process. In phases of other processes alone its allocator's
+/// figures are 0. An out-of-memory on one side only leaves its later phases unmatched.
 Validation compare(const Report& predicted, Probe probe, const std::vector<RecordedPhase>& recorded);
 
 std::string validation_table(const Validation& validation);

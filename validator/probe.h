@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "models/base/result.h"
+#include "simulator/hardware/hardware.h"
 #include "simulator/job/job.h"
 #include "simulator/report/report.h"
 #include "simulator/tape/core/tape.h"
+#include "validator/launch/rendezvous.h"
 
 namespace headroom::gpu {
 
@@ -31,6 +33,14 @@ struct KindCount {
   double bytes = 0, flops = 0;
 };
 
+/// The ranks that ran together, and what NCCL took for them on this card.
+struct Present {
+  int ranks = 1, rank = 0;       ///< that ran, and which of them this is
+  std::int64_t of_job = 1;       ///< GPUs of the job's training pool
+  int communicators = 0;         ///< opened over all present ranks
+  Bytes communicator_bytes = 0;  ///< measured: libraries, kernels and buffers of NCCL
+};
+
 /// A job run as real work on one card.
 struct Probe {
   Report report;  ///< executor `gpu`: the allocator's counters over real memory
@@ -38,14 +48,29 @@ struct Probe {
   std::string gpu;
   std::map<std::string, std::string> versions;
   Bytes used_by_others = 0;  ///< on the card before this process used it
-  Bytes outside = 0;         ///< of this process before the job's first tensor: context, libraries
+  Bytes outside = 0;         ///< of this process before the job's first tensor: context, libraries, NCCL
+  Present present;
+  std::map<std::string, Bytes> neighbours;  ///< processes that stood for engines: their measured contexts
   std::map<std::string, KindCount> work;
   std::map<std::string, std::int64_t> touched;  ///< names of operations without a kernel
 };
 
-/// Runs the job of one rank on card `ordinal`: its program, shard sizes and steps as `simulate` runs them.
-/// Running out of memory is a result: the phase's row has the allocator's message. Errors: no usable card,
-/// a failing CUDA call, a job that no program covers.
-Result<Probe> probe(const Job& job, const tape::DeviceTraits& traits, int ordinal);
+struct ProbeOptions {
+  tape::DeviceTraits traits;
+  Hardware hardware;                    ///< what engines beside the trainer are sized by
+  int ordinal = 0;                      ///< which card
+  launch::Rendezvous* ranks = nullptr;  ///< the ranks that run together, if several do
+};
+
+/// Runs the job of one rank on a card: its program, shard sizes and steps as `simulate` runs them, with
+/// NCCL's collectives among the ranks that are present, and with a second process for each rollout engine
+/// that shares the card. Running out of memory is a result: the phase's row has the allocator's message.
+/// Errors: no usable card, a failing CUDA or NCCL call, a job that no program covers.
+Result<Probe> probe(const Job& job, const ProbeOptions& options);
+
+/// True in a process that a probe started to stand for an engine. Such a process calls `serve_as_neighbour`
+/// and exits with what that returns.
+bool is_neighbour();
+int serve_as_neighbour();
 
 }  // namespace headroom::gpu

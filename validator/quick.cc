@@ -82,7 +82,7 @@ Probe extrapolate(const Probe& few, const Probe& more, double few_layers, double
   return out;
 }
 
-Result<Probe> quick_probe(const Job& job, const tape::DeviceTraits& traits, int ordinal) {
+Result<Probe> quick_probe(const Job& job, const ProbeOptions& options) {
   std::int64_t layers = 0;
   for (const Role& role : job.roles) {
     if (!role.model) continue;
@@ -92,9 +92,9 @@ Result<Probe> quick_probe(const Job& job, const tape::DeviceTraits& traits, int 
                       layers, role.model->decoder.layers));
     layers = role.model->decoder.layers;
   }
-  if (layers <= kMore) return probe(job, traits, ordinal);
-  HEADROOM_ASSIGN(const Probe few, probe(with_layers(job, kFew), traits, ordinal));
-  HEADROOM_ASSIGN(const Probe more, probe(with_layers(job, kMore), traits, ordinal));
+  if (layers <= kMore) return probe(job, options);
+  HEADROOM_ASSIGN(const Probe few, probe(with_layers(job, kFew), options));
+  HEADROOM_ASSIGN(const Probe more, probe(with_layers(job, kMore), options));
   return extrapolate(few, more, kFew, kMore, static_cast<double>(layers));
 }
 

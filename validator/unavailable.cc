@@ -21,8 +21,16 @@ Result<Measurements> calibrate(const CalibrateOptions&, const launch::Place&) {
   return without_cuda();
 }
 
-Result<Probe> probe(const Job&, const tape::DeviceTraits&, int) {
+Result<Probe> probe(const Job&, const ProbeOptions&) {
   return without_cuda();
+}
+
+bool is_neighbour() {
+  return false;
+}
+
+int serve_as_neighbour() {
+  return 1;
 }
 
 }  // namespace headroom::gpu

@@ -10,6 +10,7 @@ struct OutsideAllocator {
   Bytes context = 0;        ///< CUDA context and kernels loaded
   Bytes communicators = 0;  ///< NCCL's buffers
   Bytes workspaces = 0;     ///< libraries that allocate for themselves
+  Bytes total() const { return context + communicators + workspaces; }
 };
 
 /// What a process holds on its device: what its allocator handed out, the rest of what that reserves as

@@ -72,6 +72,16 @@ struct NcclMemory {
   std::int64_t lone_channels = 0;  ///< channels of a communicator of one rank
 };
 
+/// Code of PyTorch's kernels, which the driver loads module by module when a kernel of it is first launched.
+struct KernelModules {
+  Bytes first = 0;     ///< at the first kernel of a process
+  Bytes forward = 0;   ///< at the first pass through a model
+  Bytes generate = 0;  ///< at the first generation with the trainer's own model: sampling
+  Bytes train = 0;     ///< at the first training pass: backward kernels, the optimizer's
+
+  Bytes total() const { return first + forward + generate + train; }
+};
+
 /// Seconds that do not depend on size.
 struct Latencies {
   double operation = 0;      ///< of an operation's dispatch: eager execution issues no faster
@@ -95,7 +105,8 @@ struct Hardware {
   Links links;
   Bytes host_memory = 0;  ///< of a node; 0: not known
 
-  Bytes context = 0;           ///< of a process's CUDA context, with PyTorch's first kernels
+  Bytes context = 0;           ///< of a process's CUDA context
+  KernelModules kernels;       ///< of PyTorch, beside the context
   Bytes cublas_handle = 0;     ///< outside the allocator, at a process's first matrix product
   Bytes cublas_workspace = 0;  ///< inside PyTorch's allocator, for each handle and stream
   NcclMemory nccl;

@@ -9,8 +9,8 @@
 
 #include "simulator/device/engine_process.h"
 #include "simulator/device/occupancy.h"
+#include "simulator/device/outside.h"
 #include "simulator/device/process.h"
-#include "simulator/hardware/communicator.h"
 #include "simulator/job/batching.h"
 #include "simulator/phases/node_host.h"
 #include "simulator/phases/rollout_time.h"
@@ -23,7 +23,7 @@ namespace {
 struct RunningTrainer {
   const Process* process = nullptr;
   std::unique_ptr<TrainerProcess> run;
-  OutsideAllocator outside;
+  OutsideGrowth outside;
   Bytes room = 0;            ///< what its allocator may take of the card at most, in the current action
   std::int64_t retries = 0;  ///< that are accounted for
 };
@@ -39,8 +39,14 @@ struct RunningEngine {
 /// One GPU of one pool.
 class DeviceRun {
  public:
-  DeviceRun(const Job& job, const Hardware& hardware, const MakeTrainer& make_trainer, const Pool& pool)
-      : job_(job), hardware_(hardware), make_trainer_(make_trainer), pool_(pool), host_(job, pool) {}
+  DeviceRun(const Job& job, const Hardware& hardware, const MakeTrainer& make_trainer, const Pool& pool,
+            Machine* machine)
+      : job_(job),
+        hardware_(hardware),
+        make_trainer_(make_trainer),
+        pool_(pool),
+        machine_(machine),
+        host_(job, pool) {}
 
   Status prepare() {
     for (const Process& process : job_.processes) {
@@ -80,23 +86,16 @@ class DeviceRun {
 
   Bytes total_memory() const { return job_.device_memory > 0 ? job_.device_memory : hardware_.total_memory; }
 
-  OutsideAllocator outside_of(const Process& process) const {
-    OutsideAllocator out;
-    out.context = hardware_.context;
-    out.workspaces = hardware_.cublas_handle;
-    if (process.communicators > 0)
-      out.communicators = first_communicator_bytes(hardware_.nccl) +
-                          process.communicators * communicator_bytes(hardware_.nccl, pool_.gpus());
-    return out;
-  }
-
   Status add_trainer(const Process& process) {
-    RunningTrainer t;
-    t.process = &process;
-    t.outside = outside_of(process);
+    if (machine_ != nullptr && !trainers_.empty())
+      return fail(fmt::format("process {}: one training process can run on a real GPU, the job has several",
+                              process.name));
+    RunningTrainer t{.process = &process,
+                     .run = {},
+                     .outside = OutsideGrowth(hardware_, process.communicators, pool_.gpus())};
     HEADROOM_ASSIGN(t.run, make_trainer_(job_, process, pool_, hardware_));
     const std::size_t index = occupancy_.add(process.name);
-    occupancy_.hold(index, process_on_device({}, 0, t.outside));
+    occupancy_.hold(index, process_on_device({}, 0, t.outside.now()));
     trainers_.emplace(index, std::move(t));
     return {};
   }
@@ -133,6 +132,7 @@ class DeviceRun {
     std::map<std::size_t, ProcessPhase> rows;
     for (auto& [slot, trainer] : trainers_) rows.emplace(slot, begin(trainer));
     bool acted = false;
+    if (machine_ != nullptr) HEADROOM_TRY(machine_->begin_phase());
     for (const Action& action : phase.actions) {
       HEADROOM_ASSIGN(const bool here, act(action, step, report, rows));
       acted = acted || here;
@@ -150,7 +150,7 @@ class DeviceRun {
     }
     for (const RunningEngine& e : engines_) add_row(e, report);
     out.phases.push_back(std::move(report));
-    return {};
+    return machine_ != nullptr ? machine_->end_phase(out.phases.back()) : Status{};
   }
 
   ProcessPhase begin(RunningTrainer& t) {
@@ -163,7 +163,7 @@ class DeviceRun {
     row.peak_allocated = row.allocated_start;
     row.peak_reserved = row.reserved_start;
     row.at_peak_allocated = now.allocated;
-    row.outside = t.outside.context + t.outside.communicators + t.outside.workspaces;
+    row.outside = t.outside.now().total();
     t.run->take_piece();
     return row;
   }
@@ -214,8 +214,9 @@ class DeviceRun {
     ProcessPhase& row = rows.at(slot);
     if (action.verb == Verb::build && job_.role(action.role) != nullptr)
       host_.loading(*job_.role(action.role));
-    const Bytes others = occupancy_.now().total() - occupancy_.held(slot).total() + t->outside.context +
-                         t->outside.communicators + t->outside.workspaces;
+    t->outside.begin(action);
+    row.outside = t->outside.now().total();
+    const Bytes others = occupancy_.now().total() - occupancy_.held(slot).total() + t->outside.now().total();
     t->room = total_memory() - others;
     t->run->set_others(others);
     HEADROOM_TRY(t->run->act(action, step));
@@ -245,9 +246,9 @@ class DeviceRun {
       t.retries = retries;
       reserved = std::max(reserved, t.room);
     }
-    occupancy_.reach(slot, process_on_device(piece.peak.allocated, reserved, t.outside));
-    occupancy_.hold(
-        slot, process_on_device(now.allocated, std::max(now.reserved, now.allocated.total()), t.outside));
+    occupancy_.reach(slot, process_on_device(piece.peak.allocated, reserved, t.outside.now()));
+    occupancy_.hold(slot, process_on_device(now.allocated, std::max(now.reserved, now.allocated.total()),
+                                            t.outside.now()));
     host_.trainer(slot, piece.peak.host, now.host);
     if (const auto message = t.run->out_of_memory()) {
       row.out_of_memory = *message;
@@ -269,6 +270,18 @@ class DeviceRun {
     }
     if (action.verb == Verb::generate)
       report.seconds += rollout_seconds(job_, *e.engine, e.state.account(), hardware_);
+    if (machine_ != nullptr) {
+      HEADROOM_ASSIGN(const bool held,
+                      machine_->neighbour(e.process->name, effect.highest.total(), effect.after.total()));
+      if (!held) {
+        ProcessPhase& row = report.processes.emplace_back();
+        row.process = e.process->name;
+        row.roles = {e.engine->role};
+        row.out_of_memory =
+            fmt::format("the card has no room for the {} that it takes", format_gib(effect.highest.total()));
+        failed_ = true;
+      }
+    }
     occupancy_.reach(e.slot, effect.highest);
     occupancy_.hold(e.slot, effect.after);
     host_.engine(e.slot, e.state.host());
@@ -279,6 +292,7 @@ class DeviceRun {
   const Hardware& hardware_;
   const MakeTrainer& make_trainer_;
   const Pool& pool_;
+  Machine* machine_;
   NodeHost host_;
   Occupancy occupancy_;
   std::map<std::size_t, RunningTrainer> trainers_;
@@ -293,18 +307,23 @@ Result<Report> run_on_device(const Job& job, const Hardware& hardware, Fidelity 
                        fidelity == Fidelity::every_allocation ? "simulator" : "closed_form");
 }
 
+Result<Report> run_on_device(const Job& job, const Hardware& hardware, Machine& machine) {
+  return run_on_device(job, hardware, program_on(machine), "gpu", &machine);
+}
+
 Result<Report> run_on_device(const Job& job, const Hardware& hardware, const MakeTrainer& make_trainer,
-                             std::string executor) {
+                             std::string executor, Machine* machine) {
   HEADROOM_TRY(validate_job(job));
   Report report;
   report.title = job.name;
   report.executor = std::move(executor);
   for (const Pool& pool : job.pools) {
-    DeviceRun run(job, hardware, make_trainer, pool);
+    DeviceRun run(job, hardware, make_trainer, pool, machine);
     HEADROOM_TRY(run.prepare());
     HEADROOM_ASSIGN(DeviceReport device, run.execute());
     for (Warning& warning : run.warnings()) report.warnings.push_back(std::move(warning));
     if (!device.phases.empty()) report.devices.push_back(std::move(device));
+    if (machine != nullptr) break;
   }
   return report;
 }

@@ -3,6 +3,7 @@
 #include "models/base/result.h"
 #include "simulator/hardware/hardware.h"
 #include "simulator/job/job.h"
+#include "simulator/phases/machine.h"
 #include "simulator/report/report.h"
 
 namespace headroom {
@@ -21,5 +22,9 @@ enum class Fidelity {
 /// The host side is a node's: what each of its GPUs' processes hold, loading at init, and the processes
 /// themselves. Seconds come from the operations that the program runs. Errors: what no program covers.
 Result<Report> run_on_device(const Job& job, const Hardware& hardware, Fidelity fidelity);
+
+/// The same for the first pool with its trainer on a real machine, every allocation real, and with the
+/// engines beside it as the machine's neighbours. Errors also: a second training process.
+Result<Report> run_on_device(const Job& job, const Hardware& hardware, Machine& machine);
 
 }  // namespace headroom

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "models/base/result.h"
 #include "simulator/allocator/device.h"
 #include "simulator/memory/memory.h"
@@ -23,6 +25,9 @@ class Machine {
   virtual void detach() = 0;
   /// Around every phase. An error ends the run.
   virtual Status begin_phase() = 0;
+  /// Another process of the same device, an engine, passes through `highest` bytes in all and then holds
+  /// `after`. False: the device had no room.
+  virtual Result<bool> neighbour(const std::string& process, Bytes highest, Bytes after) = 0;
   virtual Status end_phase(PhaseReport& row) = 0;
 };
 

@@ -20,6 +20,7 @@ class Run {
       : job_(job),
         machine_(options.machine),
         leave_out_repetitions_(options.leave_out_repetitions),
+        outside_(options.machine != nullptr ? std::nullopt : options.outside),
         device_(options.total_memory > 0 ? options.total_memory : std::numeric_limits<Bytes>::max() / 4),
         memory_(settings, machine_ != nullptr ? machine_->device() : device_),
         working_(machine_ != nullptr ? machine_->attach(memory_) : memory_),
@@ -70,6 +71,7 @@ class Run {
       if (!action.role.empty() &&
           std::find(row.roles.begin(), row.roles.end(), action.role) == row.roles.end())
         row.roles.push_back(action.role);
+      if (outside_) outside_->begin(action);
       HEADROOM_TRY(trainer_->act(action, step));
     }
     end(row);
@@ -116,9 +118,10 @@ class Run {
     PhaseReport out;
     out.step = step;
     out.phase = name_of(phase);
-    out.peak_device = row.peak_reserved + row.outside;
-    out.at_peak_device = row.at_peak_allocated;
-    out.at_peak_device[Component::allocator_slack] = row.peak_reserved - row.peak_allocated;
+    const OutsideAllocator outside = outside_ ? outside_->now() : OutsideAllocator{};
+    row.outside = outside.total();
+    out.at_peak_device = process_on_device(row.at_peak_allocated, row.peak_reserved, outside);
+    out.peak_device = out.at_peak_device.total();
     out.at_peak_host = memory_.host_at_peak();
     out.peak_host = out.at_peak_host.total();
     out.processes.push_back(std::move(row));
@@ -132,6 +135,7 @@ class Run {
   const Job& job_;
   Machine* machine_;
   bool leave_out_repetitions_;
+  std::optional<OutsideGrowth> outside_;
   allocator::VirtualDevice device_;
   SimulatedMemory memory_;
   Memory& working_;  ///< what the program calls: `memory_`, or the machine over it
@@ -209,6 +213,8 @@ SimulateOptions options_for(const Job& job, const Hardware& hardware) {
   out.total_memory = job.device_memory > 0 ? job.device_memory : hardware.total_memory;
   if (hardware.multiprocessors > 0) out.traits.multiprocessors = hardware.multiprocessors;
   if (hardware.cublas_workspace > 0) out.traits.cublas_workspace = hardware.cublas_workspace;
+  const std::int64_t communicators = job.processes.empty() ? 0 : job.processes.front().communicators;
+  out.outside.emplace(hardware, communicators, job.pools.empty() ? 1 : job.pools.front().gpus());
   return out;
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "models/base/result.h"
+#include "simulator/device/outside.h"
 #include "simulator/hardware/hardware.h"
 #include "simulator/job/job.h"
 #include "simulator/memory/recording_memory.h"
@@ -26,7 +28,8 @@ struct EventStream {
 struct SimulateOptions {
   Bytes total_memory = 0;  ///< of the device, as the driver reports it; 0: no limit
   tape::DeviceTraits traits;
-  bool holders = false;  ///< the largest holders at the overall peak (a second run)
+  std::optional<OutsideGrowth> outside;  ///< of the process, beside its allocator; none: not counted
+  bool holders = false;                  ///< the largest holders at the overall peak (a second run)
   std::int64_t holder_count = 10;
   EventStream* events = nullptr;         ///< filled when given
   replay::Snapshot* snapshot = nullptr;  ///< filled when given: the run as PyTorch would have recorded it

@@ -39,13 +39,25 @@ class CountedBlocks {
   CountingMemory memory_;
 };
 
-/// The simulated caching allocator.
+/// The simulated caching allocator, over the model of a device or a real machine.
 class SimulatedBlocks {
  public:
-  SimulatedBlocks(const allocator::AllocatorSettings& settings, Bytes limit)
-      : settings_(settings), device_(limit), memory_(settings, device_) {}
+  SimulatedBlocks(const allocator::AllocatorSettings& settings, Bytes limit, Machine* machine = nullptr)
+      : settings_(settings),
+        machine_(machine),
+        device_(limit),
+        memory_(settings, machine != nullptr ? machine->device() : device_),
+        working_(machine != nullptr ? machine->attach(memory_) : memory_) {}
+  SimulatedBlocks(const SimulatedBlocks&) = delete;
+  SimulatedBlocks& operator=(const SimulatedBlocks&) = delete;
+  ~SimulatedBlocks() {
+    if (machine_ == nullptr) return;
+    // The tensors are gone; the segments that they lay in go back to the machine.
+    working_.empty_cache();
+    machine_->detach();
+  }
 
-  Memory& memory() { return memory_; }
+  Memory& memory() { return working_; }
   TrainerProcess::State now() const {
     return {.allocated = memory_.live(), .reserved = allocator().reserved(), .host = memory_.host()};
   }
@@ -80,8 +92,10 @@ class SimulatedBlocks {
 
   allocator::AllocatorSettings settings_;
   Bytes others_ = 0;
+  Machine* machine_;
   allocator::VirtualDevice device_;
   SimulatedMemory memory_;
+  Memory& working_;  ///< what programs call: `memory_`, or the machine over it
 };
 
 tape::DeviceTraits traits_of(const Hardware& hardware) {
@@ -127,6 +141,16 @@ class ProgramProcess final : public TrainerProcess {
 };
 
 }  // namespace
+
+MakeTrainer program_on(Machine& machine) {
+  return [&machine](const Job& job, const Process& process, const Pool& pool,
+                    const Hardware& hardware) -> Result<std::unique_ptr<TrainerProcess>> {
+    HEADROOM_ASSIGN(const allocator::AllocatorSettings settings,
+                    allocator::parse_allocator_settings(process.allocator_settings));
+    return std::make_unique<ProgramProcess<SimulatedBlocks>>(job, pool, hardware, settings,
+                                                             hardware.total_memory, &machine);
+  };
+}
 
 MakeTrainer program_over(Fidelity fidelity) {
   return [fidelity](const Job& job, const Process& process, const Pool& pool,

@@ -51,8 +51,12 @@ using MakeTrainer = std::function<Result<std::unique_ptr<TrainerProcess>>(
 /// The process's program over a Memory of that fidelity.
 MakeTrainer program_over(Fidelity fidelity);
 
-/// `run_on_device` with trainers of the caller's making; `executor` names it in the report.
+/// The process's program on a real machine, which outlives it; one at a time.
+MakeTrainer program_on(Machine& machine);
+
+/// `run_on_device` with trainers of the caller's making; `executor` names it in the report. With a `machine`
+/// its phases are the machine's too, and only the first pool runs.
 Result<Report> run_on_device(const Job& job, const Hardware& hardware, const MakeTrainer& make_trainer,
-                             std::string executor);
+                             std::string executor, Machine* machine = nullptr);
 
 }  // namespace headroom

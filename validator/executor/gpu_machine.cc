@@ -1,11 +1,5 @@
 #include "validator/executor/gpu_machine.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include "simulator/phases/simulate.h"
-#include "validator/cuda/device.h"
-
 namespace headroom::gpu {
 
 Memory& GpuMachine::attach(SimulatedMemory& accounts) {
@@ -17,6 +11,21 @@ Status GpuMachine::begin_phase() {
   return meter_.begin();
 }
 
+Result<bool> GpuMachine::neighbour(const std::string& process, Bytes highest, Bytes after) {
+  auto at = neighbours_.find(process);
+  if (at == neighbours_.end()) {
+    HEADROOM_ASSIGN(Neighbour started, Neighbour::start(ordinal_));
+    out_.neighbours[process] = started.context();
+    at = neighbours_.emplace(process, std::move(started)).first;
+  }
+  for (const Bytes bytes : {highest, after}) {
+    HEADROOM_ASSIGN(const bool held, at->second.hold(bytes));
+    device_.note_use();
+    if (!held) return false;
+  }
+  return true;
+}
+
 Status GpuMachine::end_phase(PhaseReport& row) {
   HEADROOM_TRY(memory_->error());
   HEADROOM_TRY(device_.error());
@@ -25,40 +34,8 @@ Status GpuMachine::end_phase(PhaseReport& row) {
   measured.phase = row.phase;
   row.seconds = measured.seconds;
   row.peak_device = measured.card_peak;
-  row.processes.front().outside = measured.card_peak - row.processes.front().peak_reserved;
   out_.phases.push_back(std::move(measured));
   return {};
-}
-
-Result<Probe> probe(const Job& job, const tape::DeviceTraits& traits, int ordinal) {
-  HEADROOM_TRY(card_count());
-  Probe out;
-  // NVML needs no context, so what others use can be asked for before there is one.
-  char bus[32] = {};
-  HEADROOM_TRY(HEADROOM_CUDA(cudaDeviceGetPCIBusId(bus, sizeof(bus), ordinal)));
-  std::optional<Nvml> nvml;
-  if (auto opened = Nvml::open(bus)) nvml.emplace(std::move(*opened));
-  if (nvml) {
-    if (auto before = nvml->memory()) out.used_by_others = before->used;
-    if (auto version = nvml->driver_version()) out.versions["driver"] = *version;
-  }
-  HEADROOM_ASSIGN(const Card card, open_card(ordinal));
-  out.gpu = card.name;
-  out.versions["cuda"] = fmt::format("{}.{}", card.runtime_cuda / 1000, card.runtime_cuda / 10 % 100);
-  Streams streams;
-  HEADROOM_ASSIGN(Worker worker, Worker::create(streams));
-  HEADROOM_ASSIGN(GpuDevice device, GpuDevice::create(streams));
-  HEADROOM_ASSIGN(const DeviceUse use, device_use());
-  out.outside = use.used - out.used_by_others;
-  GpuMachine machine(device, streams, worker, PhaseMeter(device, std::move(nvml)), out);
-  SimulateOptions options;
-  options.traits = traits;
-  options.machine = &machine;
-  HEADROOM_ASSIGN(out.report, simulate(job, options));
-  for (const auto& [kind, count] : worker.counts())
-    out.work[kind] = {count.operations, count.touched, count.bytes, count.flops};
-  out.touched = worker.touched();
-  return out;
 }
 
 }  // namespace headroom::gpu

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "simulator/phases/machine.h"
 #include "validator/measure/phase_meter.h"
 #include "validator/memory/gpu_memory.h"
+#include "validator/memory/neighbour.h"
 
 namespace headroom::gpu {
 
@@ -12,13 +15,19 @@ namespace headroom::gpu {
 class GpuMachine final : public Machine {
  public:
   /// All outlive the machine; `out` gains the phases.
-  GpuMachine(GpuDevice& device, Streams& streams, Worker& worker, PhaseMeter meter, Probe& out)
-      : device_(device), streams_(streams), worker_(worker), meter_(std::move(meter)), out_(out) {}
+  GpuMachine(GpuDevice& device, Streams& streams, Worker& worker, PhaseMeter meter, int ordinal, Probe& out)
+      : device_(device),
+        streams_(streams),
+        worker_(worker),
+        meter_(std::move(meter)),
+        ordinal_(ordinal),
+        out_(out) {}
 
   allocator::Device& device() override { return device_; }
   Memory& attach(SimulatedMemory& accounts) override;
   void detach() override { memory_.reset(); }
   Status begin_phase() override;
+  Result<bool> neighbour(const std::string& process, Bytes highest, Bytes after) override;
   Status end_phase(PhaseReport& row) override;
 
  private:
@@ -26,7 +35,9 @@ class GpuMachine final : public Machine {
   Streams& streams_;
   Worker& worker_;
   PhaseMeter meter_;
+  int ordinal_;
   Probe& out_;
+  std::map<std::string, Neighbour> neighbours_;
   std::unique_ptr<GpuMemory> memory_;
 };
 

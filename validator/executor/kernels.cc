@@ -34,11 +34,11 @@ constexpr std::array kRows = {
     Row{"optimizer", Kernels::optimizer},
     Row{"host_to_device", nullptr},
     Row{"device_to_host", nullptr},
-    Row{"all_gather", nullptr},
-    Row{"reduce_scatter", nullptr},
-    Row{"all_reduce", nullptr},
-    Row{"all_to_all", nullptr},
-    Row{"broadcast", nullptr},
+    Row{"all_gather", Kernels::all_gather},
+    Row{"reduce_scatter", Kernels::reduce_scatter},
+    Row{"all_reduce", Kernels::all_reduce},
+    Row{"all_to_all", Kernels::all_to_all},
+    Row{"broadcast", Kernels::broadcast},
 };
 static_assert(kRows.size() == static_cast<std::size_t>(OperationKind::broadcast) + 1);
 

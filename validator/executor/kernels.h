@@ -30,6 +30,11 @@ struct Kernels {
   static Result<Covered> copy(Worker&, const PlacedOperation&, cudaStream_t);
   static Result<Covered> dropout(Worker&, const PlacedOperation&, cudaStream_t);
   static Result<Covered> sample(Worker&, const PlacedOperation&, cudaStream_t);
+  static Result<Covered> all_gather(Worker&, const PlacedOperation&, cudaStream_t);
+  static Result<Covered> reduce_scatter(Worker&, const PlacedOperation&, cudaStream_t);
+  static Result<Covered> all_reduce(Worker&, const PlacedOperation&, cudaStream_t);
+  static Result<Covered> all_to_all(Worker&, const PlacedOperation&, cudaStream_t);
+  static Result<Covered> broadcast(Worker&, const PlacedOperation&, cudaStream_t);
   static Result<Covered> optimizer(Worker&, const PlacedOperation&, cudaStream_t);
 };
 

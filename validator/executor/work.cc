@@ -6,10 +6,10 @@
 
 namespace headroom::gpu {
 
-Result<Worker> Worker::create(Streams& streams) {
+Result<Worker> Worker::create(Streams& streams, Groups* groups) {
   HEADROOM_ASSIGN(DeviceBlock scratch, make_device_block(kScratchBytes));
   HEADROOM_ASSIGN(Cublas cublas, Cublas::create());
-  return Worker(streams, std::move(cublas), std::move(scratch));
+  return Worker(streams, groups, std::move(cublas), std::move(scratch));
 }
 
 void Worker::use_workspace(void* workspace, Bytes bytes) {

@@ -9,6 +9,7 @@
 #include "models/base/result.h"
 #include "simulator/memory/operation.h"
 #include "validator/cuda/cublas.h"
+#include "validator/cuda/group.h"
 #include "validator/cuda/handles.h"
 #include "validator/memory/gpu_device.h"
 
@@ -44,8 +45,9 @@ struct WorkCount {
 /// drawn at random and layouts are taken as dense. Enqueues; never waits.
 class Worker {
  public:
-  /// Takes `kScratchBytes` of device memory for itself.
-  static Result<Worker> create(Streams& streams);
+  /// Takes `kScratchBytes` of device memory for itself. Without `groups` (which outlive the worker)
+  /// collectives have nobody to talk to: their outputs are touched.
+  static Result<Worker> create(Streams& streams, Groups* groups = nullptr);
 
   /// The program's own cuBLAS workspace: products use it from now on.
   void use_workspace(void* workspace, Bytes bytes);
@@ -60,10 +62,11 @@ class Worker {
 
  private:
   friend struct Kernels;
-  Worker(Streams& streams, Cublas cublas, DeviceBlock scratch)
-      : streams_(&streams), cublas_(std::move(cublas)), scratch_(std::move(scratch)) {}
+  Worker(Streams& streams, Groups* groups, Cublas cublas, DeviceBlock scratch)
+      : streams_(&streams), groups_(groups), cublas_(std::move(cublas)), scratch_(std::move(scratch)) {}
 
   Streams* streams_;
+  Groups* groups_;
   Cublas cublas_;
   DeviceBlock scratch_;
   void* workspace_ = nullptr;

@@ -46,6 +46,8 @@ class GpuDevice : public allocator::Device {
   /// The highest use of the whole card, by cudaMemGetInfo after every call that takes memory. Exact for this
   /// process; what others take in between is seen at its next call.
   Bytes highest_use() const { return highest_use_; }
+  /// Counts the present use, where another process has just taken memory.
+  void note_use();
   /// Starts anew from the present use.
   void reset_highest_use();
   /// Bytes that calls of the driver took a multiple of.
@@ -55,7 +57,6 @@ class GpuDevice : public allocator::Device {
   GpuDevice(Streams& streams, int ordinal, Bytes total, Bytes granularity)
       : streams_(&streams), ordinal_(ordinal), total_(total), granularity_(granularity) {}
   bool keep(Status status);
-  void note_use();
   bool map_chunk(allocator::Address address, Bytes chunk);
 
   Streams* streams_;

@@ -249,6 +249,7 @@ Job make_job(const Settings& s) {
   trainer.name = "trainer";
   trainer.roles = roles;
   trainer.allocator_settings = s.allocator_settings;
+  trainer.communicators = s.world > 1 ? 1 : 0;
   job.processes.push_back(trainer);
   job.batch.prompts = s.batch * s.world;
   job.batch.mini_batch = s.batch * s.world;

@@ -1,0 +1,80 @@
+#include "validator/probe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "simulator/phases/device_run.h"
+#include "simulator/phases/simulate.h"
+#include "validator/cuda/device.h"
+#include "validator/executor/gpu_machine.h"
+
+namespace headroom::gpu {
+namespace {
+
+// NVML needs no context, so what others use can be asked for before there is one.
+Status look_before(int ordinal, std::optional<Nvml>& nvml, Probe& out) {
+  HEADROOM_ASSIGN(const int cards, card_count());
+  if (ordinal >= cards)
+    return fail(fmt::format("GPU {} does not exist: this process sees {}", ordinal, cards));
+  char bus[32] = {};
+  HEADROOM_TRY(HEADROOM_CUDA(cudaDeviceGetPCIBusId(bus, sizeof(bus), ordinal)));
+  if (auto opened = Nvml::open(bus)) nvml.emplace(std::move(*opened));
+  if (nvml) {
+    if (auto before = nvml->memory()) out.used_by_others = before->used;
+    if (auto version = nvml->driver_version()) out.versions["driver"] = *version;
+  }
+  return {};
+}
+
+/// The job's communicators over the ranks that are present.
+Status open_groups(const Job& job, Groups& groups, Probe& out) {
+  const std::int64_t wanted = job.processes.empty() ? 0 : job.processes.front().communicators;
+  HEADROOM_ASSIGN(const DeviceUse before, device_use());
+  HEADROOM_ASSIGN(out.present.communicators, groups.open(std::max<std::int64_t>(wanted, 1)));
+  HEADROOM_ASSIGN(const DeviceUse after, device_use());
+  out.present.communicator_bytes = after.used - before.used;
+  HEADROOM_ASSIGN(out.versions["nccl"], nccl_version());
+  return {};
+}
+
+Result<Report> run(const Job& job, const ProbeOptions& options, GpuMachine& machine) {
+  if (job.processes.size() > 1)
+    return run_on_device(job, options.hardware, machine);
+  SimulateOptions simulation;
+  simulation.traits = options.traits;
+  simulation.machine = &machine;
+  return simulate(job, simulation);
+}
+
+}  // namespace
+
+Result<Probe> probe(const Job& job, const ProbeOptions& options) {
+  Probe out;
+  std::optional<Nvml> nvml;
+  HEADROOM_TRY(look_before(options.ordinal, nvml, out));
+  HEADROOM_ASSIGN(const Card card, open_card(options.ordinal));
+  out.gpu = card.name;
+  out.versions["cuda"] = fmt::format("{}.{}", card.runtime_cuda / 1000, card.runtime_cuda / 10 % 100);
+  out.present.of_job = job.pools.empty() ? 1 : job.pools.front().gpus();
+  std::optional<Groups> groups;
+  if (options.ranks != nullptr && options.ranks->place().ranks > 1) {
+    out.present.ranks = options.ranks->place().ranks;
+    out.present.rank = options.ranks->place().rank;
+    groups.emplace(*options.ranks);
+    HEADROOM_TRY(open_groups(job, *groups, out));
+  }
+  Streams streams;
+  HEADROOM_ASSIGN(Worker worker, Worker::create(streams, groups ? &*groups : nullptr));
+  HEADROOM_ASSIGN(GpuDevice device, GpuDevice::create(streams));
+  HEADROOM_ASSIGN(const DeviceUse use, device_use());
+  out.outside = use.used - out.used_by_others;
+  GpuMachine machine(device, streams, worker, PhaseMeter(device, std::move(nvml)), options.ordinal, out);
+  HEADROOM_ASSIGN(out.report, run(job, options, machine));
+  for (const auto& [kind, count] : worker.counts())
+    out.work[kind] = {count.operations, count.touched, count.bytes, count.flops};
+  out.touched = worker.touched();
+  return out;
+}
+
+}  // namespace headroom::gpu
