@@ -1,6 +1,7 @@
 #include "validator/measurements.h"
 
 #include <nlohmann/json.hpp>
+#include <span>
 
 namespace headroom::gpu {
 
@@ -32,6 +33,88 @@ std::string to_json(const Measurements& m) {
               {"notes", m.notes}}
              .dump(1) +
          "\n";
+}
+
+namespace {
+
+/// Reads the figures of one map; the first that is missing or of another form is the error.
+class Fields {
+ public:
+  Fields(const Document& map, const std::string& file) : map_(map), file_(file) {}
+
+  std::string text(const char* key) { return scalar(key).text(); }
+  Bytes whole(const char* key) {
+    const auto value = scalar(key).as_int();
+    if (!value) note(key, "expected a whole number");
+    return value.value_or(0);
+  }
+  double real(const char* key) {
+    const auto value = scalar(key).as_double();
+    if (!value) note(key, "expected a number");
+    return value.value_or(0);
+  }
+  std::span<const Document> list(const char* key) {
+    const Document* found = map_.find(key);
+    if (found != nullptr && found->is_list()) return found->items();
+    note(key, "expected a list");
+    return {};
+  }
+  const Status& status() const { return status_; }
+
+ private:
+  const Document& scalar(const char* key) {
+    static const Document none;
+    const Document* found = map_.find(key);
+    if (found != nullptr && found->is_scalar()) return *found;
+    note(key, "expected a figure of `headroom calibrate --json`, found none");
+    return none;
+  }
+  void note(const char* key, const char* expected) {
+    if (status_) status_ = fail(Error{.message = expected, .file = file_, .line = map_.line(), .key = key});
+  }
+
+  const Document& map_;
+  const std::string& file_;
+  Status status_;
+};
+
+}  // namespace
+
+Result<Measurements> read_measurements(const Document& document, const std::string& file) {
+  Measurements m;
+  Fields all(document, file);
+  if (const std::string schema = all.text("schema"); all.status() && schema != "headroom.measurements/1")
+    return fail(Error{.message = "expected headroom.measurements/1, found " + schema,
+                      .file = file,
+                      .line = document.line(),
+                      .key = "schema"});
+  m.gpu = all.text("gpu");
+  m.gpus = static_cast<int>(all.whole("gpus"));
+  m.multiprocessors = static_cast<int>(all.whole("multiprocessors"));
+  m.total_memory = all.whole("total_memory");
+  m.granularity = all.whole("granularity");
+  m.host_memory = all.whole("host_memory");
+  m.used_by_others = all.whole("used_by_others");
+  if (const Document* versions = document.find("versions"))
+    for (const auto& [what, version] : versions->entries()) m.versions[what] = version.text();
+  for (const Document& item : all.list("memory")) {
+    Fields point(item, file);
+    m.memory.push_back({point.text("action"), point.whole("used"), point.whole("added")});
+    HEADROOM_TRY(point.status());
+  }
+  for (const Document& item : all.list("rates")) {
+    Fields point(item, file);
+    RatePoint rate{.kind = point.text("kind"),
+                   .shape = point.text("shape"),
+                   .dtype = parse_dtype(point.text("dtype")).value_or(DType::bf16),
+                   .flops = point.real("flops"),
+                   .bytes = point.real("bytes"),
+                   .seconds = point.real("seconds")};
+    HEADROOM_TRY(point.status());
+    if (rate.seconds > 0) m.rates.push_back(std::move(rate));
+  }
+  HEADROOM_TRY(all.status());
+  return m;
 }
 
 }  // namespace headroom::gpu

@@ -7,6 +7,7 @@
 #include "models/base/bytes.h"
 #include "models/base/dtype.h"
 #include "models/base/result.h"
+#include "models/document/document.h"
 
 namespace headroom::gpu {
 
@@ -42,5 +43,7 @@ struct Measurements {
 
 /// As JSON (`headroom.measurements/1`), integers in bytes.
 std::string to_json(const Measurements& measurements);
+/// That JSON back. Errors name FILE:LINE and key.
+Result<Measurements> read_measurements(const Document& document, const std::string& file);
 
 }  // namespace headroom::gpu

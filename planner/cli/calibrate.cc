@@ -6,6 +6,9 @@
 #include <iostream>
 
 #include "planner/cli/output.h"
+#include "simulator/hardware/file.h"
+#include "simulator/hardware/library.h"
+#include "validator/profile/fit.h"
 #include "validator/validate.h"
 
 namespace headroom::cli {
@@ -32,6 +35,33 @@ std::string table(const gpu::Measurements& m) {
   return text;
 }
 
+/// The profile that datasheet figures are taken from: `--gpu`, else the card's own, else the H100's.
+Result<Hardware> base_of(const Common& common, const std::string& gpu) {
+  if (common.gpu) return load_hardware(*common.gpu);
+  if (auto known = find_hardware(gpu)) return known;
+  return find_hardware("h100");
+}
+
+/// Writes what was measured where the command line says.
+int write(const gpu::Measurements& measured, const Arguments& arguments, Streams& streams) {
+  const std::string profile = arguments.text("--profile");
+  if (!profile.empty()) {
+    HEADROOM_CLI_ASSIGN(const Hardware base, base_of(arguments.common, measured.gpu), streams);
+    std::vector<std::string> notes;
+    HEADROOM_CLI_ASSIGN(const Hardware fitted, gpu::fit_profile(measured, base, notes), streams);
+    HEADROOM_CLI_TRY(write_output(profile, write_yaml(write_hardware(fitted)), streams), streams);
+    for (const std::string& note : notes) streams.err << "headroom: " << note << "\n";
+    if (base.name != fitted.name)
+      streams.err << "headroom: no profile is known for " << fitted.name << ": peaks are those of "
+                  << base.name << "; state the card's own\n";
+  }
+  if (arguments.common.json)
+    HEADROOM_CLI_TRY(write_output(*arguments.common.json, gpu::to_json(measured), streams), streams);
+  if (arguments.common.json != "-" && profile != "-" && !arguments.common.quiet)
+    streams.out << table(measured);
+  return kDone;
+}
+
 }  // namespace
 
 Command calibrate_command() {
@@ -41,12 +71,26 @@ Command calibrate_command() {
                        .value = "N",
                        .help = "GPUs of this machine to measure together (default: 1)"},
                       {.name = "--kernels", .value = "", .help = "also time each of Headroom's own kernels"},
-                      {.name = "--no-rates", .value = "", .help = "measure memory only"}},
+                      {.name = "--no-rates", .value = "", .help = "measure memory only"},
+                      {.name = "--profile",
+                       .value = "FILE",
+                       .help = "write a hardware profile, for `--gpu FILE` of other commands"},
+                      {.name = "--from",
+                       .value = "FILE",
+                       .help = "an earlier `--json` of this command instead of this machine"},
+                      {.name = "--gpu",
+                       .value = "NAME|FILE",
+                       .help = "whose datasheet peaks a profile takes (default: the card's own)"}},
           .common = kJsonFlag,
           .run = calibrate};
 }
 
 int calibrate(const Arguments& arguments, Streams& streams) {
+  if (const std::string file = arguments.text("--from"); !file.empty()) {
+    HEADROOM_CLI_ASSIGN(const Document document, read_document(file), streams);
+    HEADROOM_CLI_ASSIGN(const gpu::Measurements measured, gpu::read_measurements(document, file), streams);
+    return write(measured, arguments, streams);
+  }
   HEADROOM_CLI_ASSIGN(const auto ranks, arguments.integer("--nproc", 1, 1024), streams);
   HEADROOM_CLI_ASSIGN(const auto place, launch::find_place(launch::process_environment), streams);
   if (ranks.value_or(1) > 1 && !place) {
@@ -60,11 +104,7 @@ int calibrate(const Arguments& arguments, Streams& streams) {
   HEADROOM_CLI_ASSIGN(const gpu::Measurements measured,
                       gpu::calibrate(options, place.value_or(launch::Place{})), streams);
   if (place && place->rank != 0) return kDone;
-  if (arguments.common.json) {
-    HEADROOM_CLI_TRY(write_output(*arguments.common.json, gpu::to_json(measured), streams), streams);
-  }
-  if (!arguments.common.json || *arguments.common.json != "-") streams.out << table(measured);
-  return kDone;
+  return write(measured, arguments, streams);
 }
 
 }  // namespace headroom::cli

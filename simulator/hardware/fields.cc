@@ -34,6 +34,7 @@ const std::array kFields = {
     HardwareField{"process", "train_kernels", Kind::bytes, HEADROOM_BYTES(kernels.train), true, true},
     HardwareField{"process", "cublas_handle", Kind::bytes, HEADROOM_BYTES(cublas_handle)},
     HardwareField{"process", "cublas_workspace", Kind::bytes, HEADROOM_BYTES(cublas_workspace)},
+    HardwareField{"process", "graph_kernel", Kind::bytes, HEADROOM_BYTES(graph_kernel), true, true},
     HardwareField{"nccl", "library", Kind::bytes, HEADROOM_BYTES(nccl.library)},
     HardwareField{"nccl", "first_collective", Kind::bytes, HEADROOM_BYTES(nccl.first_collective)},
     HardwareField{"nccl", "first_p2p", Kind::bytes, HEADROOM_BYTES(nccl.first_p2p)},

@@ -109,6 +109,7 @@ struct Hardware {
   KernelModules kernels;       ///< of PyTorch, beside the context
   Bytes cublas_handle = 0;     ///< outside the allocator, at a process's first matrix product
   Bytes cublas_workspace = 0;  ///< inside PyTorch's allocator, for each handle and stream
+  Bytes graph_kernel = 0;      ///< of each kernel in a captured CUDA graph, as measured; 0: not known
   NcclMemory nccl;
 
   EfficiencyCurve matrix_efficiency, memory_efficiency, host_efficiency, collective_efficiency;

@@ -7,8 +7,6 @@
 /// What the attention kernels share: one sequence's pointers and masks.
 namespace headroom::gpu {
 
-inline constexpr float kLog2e = 1.4426950408889634f;
-
 /// One (sequence, head) as a kernel sees it.
 template <class T>
 struct AttentionView {

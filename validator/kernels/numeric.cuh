@@ -108,6 +108,31 @@ __device__ inline float uniform(std::uint64_t seed, std::uint64_t index) {
   return static_cast<float>(z >> 40) * 0x1p-24f;
 }
 
+/// A cheaper generator for many draws a row: a key of the row, then a 32-bit mix of the key and the place.
+__device__ inline std::uint32_t row_key(std::uint64_t seed, std::uint64_t row) {
+  std::uint64_t z = seed + (row + 1) * 0x9e3779b97f4a7c15ULL;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  return static_cast<std::uint32_t>((z ^ (z >> 27)) >> 16);
+}
+/// In (0, 1), neither end: two rounds of multiply and shift; the upper 23 bits become the fraction of a float
+/// in [1, 2).
+__device__ inline float uniform_inside(std::uint32_t key, std::uint32_t index) {
+  std::uint32_t z = (index ^ key) + 0x9e3779b9u;
+  z = (z ^ (z >> 16)) * 0x21f0aaadu;
+  z = (z ^ (z >> 15)) * 0xd35a2d97u;
+  z ^= z >> 15;
+  return __uint_as_float(0x3f800000u | z >> 9) - (1.0f - 0x1p-24f);
+}
+
+inline constexpr float kLog2e = 1.4426950408889634f;
+
+/// 2^x by the special function unit; 0 for -infinity.
+__device__ inline float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 template <class T>
 struct TypeTag {
   using type = T;

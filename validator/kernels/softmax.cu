@@ -11,21 +11,51 @@ namespace {
 namespace cg = cooperative_groups;
 
 constexpr int kThreads = 512;
-// A row is spread over the shared memory of a cluster of blocks and so is read from device memory once. Two
-// blocks share a multiprocessor: one loads while the other computes.
+// A row is spread over the shared memory of a cluster of blocks and so is read from device memory once. Four
+// blocks share a multiprocessor where rows allow: some load while others compute.
 constexpr int kMaxCluster = 8;
-constexpr std::int64_t kPartBytes = 100 * 1024;
+constexpr std::int64_t kPartBytes = 52 * 1024;
+
+/// exp(x - top) for a `base` of top * log2(e): one fused multiply-add and one exponential.
+__device__ float exp_below(float x, float base) {
+  return exp2_fast(fmaf(x, kLog2e, -base));
+}
 
 /// A running maximum with the sum of exponentials below it.
 struct OnlineSum {
   float max = -INFINITY, sum = 0.0f;
 
-  __device__ void add(float x) {
-    if (x > max) {
-      sum *= __expf(max - x);
-      max = x;
+  /// Takes a pack in: its own maximum first, so that the sum is rescaled once. Returns by how much, and calls
+  /// `each(v, exp(v - max))`.
+  template <class T, int Width, class Each>
+  __device__ float add(const Pack<T, Width>& pack, Each each) {
+    float v[Width], top = max;
+#pragma unroll
+    for (int j = 0; j < Width; ++j) {
+      v[j] = to_float(pack.v[j]);
+      top = fmaxf(top, v[j]);
     }
-    sum += __expf(x - max);
+    const float base = top == -INFINITY ? 0.0f : top * kLog2e;
+    const float shrink = exp_below(max, base);
+    max = top;
+    float added = 0.0f;
+#pragma unroll
+    for (int j = 0; j < Width; ++j) {
+      const float e = exp_below(v[j], base);
+      added += e;
+      each(v[j], e);
+    }
+    sum = fmaf(sum, shrink, added);
+    return shrink;
+  }
+  template <class T, int Width>
+  __device__ void add(const Pack<T, Width>& pack) {
+    add<T, Width>(pack, [](float, float) {});
+  }
+  __device__ void join(float other_max, float other_sum) {
+    const float top = fmaxf(max, other_max), base = top == -INFINITY ? 0.0f : top * kLog2e;
+    sum = sum * exp_below(max, base) + other_sum * exp_below(other_max, base);
+    max = top;
   }
 };
 
@@ -46,19 +76,36 @@ __device__ void for_row(const T* row, std::int64_t columns, Body body) {
 }
 
 /// Adds up one float over the cluster; `slot` is shared memory of one float.
-template <class Operator>
-__device__ float reduce_cluster(float x, float* scratch, float* slot) {
+__device__ float sum_cluster(float x, float* scratch, float* slot) {
   cg::cluster_group cluster = cg::this_cluster();
-  x = reduce_block<Operator>(x, scratch);
+  x = reduce_block<Sum>(x, scratch);
   if (cluster.num_blocks() == 1) return x;
   if (threadIdx.x == 0) *slot = x;
   cluster.sync();
-  float all = Operator::kIdentity;
-  for (unsigned rank = 0; rank < cluster.num_blocks(); ++rank) {
-    all = Operator::join(all, *cluster.map_shared_rank(slot, rank));
-  }
+  float all = 0.0f;
+  for (unsigned rank = 0; rank < cluster.num_blocks(); ++rank) all += *cluster.map_shared_rank(slot, rank);
   cluster.sync();
   return all;
+}
+
+/// The same for a maximum and its sum: one exchange for both.
+__device__ OnlineSum join_cluster(OnlineSum own, float* scratch, float2* slot) {
+  cg::cluster_group cluster = cg::this_cluster();
+  const float top = reduce_block<Max>(own.max, scratch);
+  const float base = top == -INFINITY ? 0.0f : top * kLog2e;
+  OnlineSum all;
+  all.max = top;
+  all.sum = reduce_block<Sum>(own.sum * exp_below(own.max, base), scratch);
+  if (cluster.num_blocks() == 1) return all;
+  if (threadIdx.x == 0) *slot = make_float2(all.max, all.sum);
+  cluster.sync();
+  OnlineSum joined;
+  for (unsigned rank = 0; rank < cluster.num_blocks(); ++rank) {
+    const float2 part = *cluster.map_shared_rank(slot, rank);
+    joined.join(part.x, part.y);
+  }
+  cluster.sync();
+  return joined;
 }
 
 /// Where a block's part of a row begins and how long it is; parts are whole packs.
@@ -78,7 +125,8 @@ extern __shared__ __align__(16) unsigned char part_memory[];
 
 template <class T, int Width, bool log>
 __global__ void __launch_bounds__(kThreads) softmax_kernel(Rows shape, const T* x, T* y) {
-  __shared__ float scratch[32], slot;
+  __shared__ float scratch[32];
+  __shared__ float2 slot;
   const Part<Width> part(shape.columns);
   T* kept = reinterpret_cast<T*>(part_memory);
   const unsigned cluster_size = cg::this_cluster().num_blocks();
@@ -87,19 +135,17 @@ __global__ void __launch_bounds__(kThreads) softmax_kernel(Rows shape, const T* 
     for_row<T, Width>(x + r * shape.columns + part.begin, part.count,
                       [&](std::int64_t at, const Pack<T, Width>& pack) {
                         store_pack<T, Width>(kept + at, pack);
-#pragma unroll
-                        for (int j = 0; j < Width; ++j) online.add(to_float(pack.v[j]));
+                        online.add(pack);
                       });
-    const float top = reduce_cluster<Max>(online.max, scratch, &slot);
-    const float scaled = online.max == -INFINITY ? 0.0f : online.sum * __expf(online.max - top);
-    const float sum = reduce_cluster<Sum>(scaled, scratch, &slot);
-    const float inverse = 1.0f / sum, log_sum = top + __logf(sum);
+    online = join_cluster(online, scratch, &slot);
+    const float inverse = 1.0f / online.sum, log_sum = online.max + __logf(online.sum);
+    const float base = online.max * kLog2e;
     T* out = y + r * shape.columns + part.begin;
     for_row<T, Width>(kept, part.count, [&](std::int64_t at, Pack<T, Width> pack) {
 #pragma unroll
       for (int j = 0; j < Width; ++j) {
         const float v = to_float(pack.v[j]);
-        pack.v[j] = from_float<T>(log ? v - log_sum : __expf(v - top) * inverse);
+        pack.v[j] = from_float<T>(log ? v - log_sum : exp_below(v, base) * inverse);
       }
       store_pack<T, Width>(out + at, pack);
     });
@@ -124,7 +170,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int j = 0; j < Width; ++j) sum += to_float(d.v[j]) * (log ? 1.0f : to_float(forward.v[j]));
     });
-    sum = reduce_cluster<Sum>(sum, scratch, &slot);
+    sum = sum_cluster(sum, scratch, &slot);
     for_row<T, Width>(kept, part.count, [&](std::int64_t at, Pack<T, Width> d) {
       const auto forward = load_pack<T, Width>(kept_y + at);
 #pragma unroll
@@ -143,10 +189,8 @@ __device__ void reduce_rows(const Rows& shape, const T* x, Finish finish) {
   __shared__ float scratch[32];
   for (std::int64_t r = blockIdx.x; r < shape.rows; r += gridDim.x) {
     OnlineSum online;
-    for_row<T, Width>(x + r * shape.columns, shape.columns, [&](std::int64_t, const Pack<T, Width>& pack) {
-#pragma unroll
-      for (int j = 0; j < Width; ++j) online.add(to_float(pack.v[j]));
-    });
+    for_row<T, Width>(x + r * shape.columns, shape.columns,
+                      [&](std::int64_t, const Pack<T, Width>& pack) { online.add(pack); });
     const float top = reduce_block<Max>(online.max, scratch);
     const float scaled = online.max == -INFINITY ? 0.0f : online.sum * __expf(online.max - top);
     const float sum = reduce_block<Sum>(scaled, scratch);
@@ -191,13 +235,10 @@ __global__ void __launch_bounds__(kThreads) entropy_kernel(Rows shape, const T* 
     OnlineSum online;
     float weighted = 0.0f;  // sum of exp(v - max) v below the same running maximum
     for_row<T, Width>(x + r * shape.columns, shape.columns, [&](std::int64_t, const Pack<T, Width>& pack) {
-#pragma unroll
-      for (int j = 0; j < Width; ++j) {
-        const float v = to_float(pack.v[j]), before = online.max;
-        online.add(v);
-        if (online.max != before) weighted *= __expf(before - online.max);
-        weighted += __expf(v - online.max) * v;
-      }
+      float added = 0.0f;
+      const float shrink =
+          online.add(pack, [&](float v, float e) { added = e > 0.0f ? fmaf(e, v, added) : added; });
+      weighted = fmaf(weighted, shrink, added);
     });
     const float top = reduce_block<Max>(online.max, scratch);
     const float scale = online.max == -INFINITY ? 0.0f : __expf(online.max - top);
@@ -207,36 +248,62 @@ __global__ void __launch_bounds__(kThreads) entropy_kernel(Rows shape, const T* 
   }
 }
 
-// The largest of x / temperature + Gumbel noise is a draw from the softmax.
-template <class T, int Width>
-__global__ void __launch_bounds__(kThreads) sample_kernel(Rows shape, const T* x, float inverse_temperature,
-                                                          std::uint64_t seed, std::int64_t* token) {
-  __shared__ float scratch[32];
+/// The thread's best score and where it was, over the block: the first of equal ones.
+__device__ void store_winner(float best, std::int64_t where, float* scratch, std::int64_t* token) {
   __shared__ unsigned long long winner;
+  const float top = reduce_block<Max>(best, scratch);
+  if (threadIdx.x == 0) winner = ~0ULL;
+  __syncthreads();
+  if (best == top) atomicMin(&winner, static_cast<unsigned long long>(where));
+  __syncthreads();
+  if (threadIdx.x == 0) *token = static_cast<std::int64_t>(winner);
+  __syncthreads();
+}
+
+template <class T, int Width>
+__global__ void __launch_bounds__(kThreads) largest_kernel(Rows shape, const T* x, std::int64_t* token) {
+  __shared__ float scratch[32];
   for (std::int64_t r = blockIdx.x; r < shape.rows; r += gridDim.x) {
     float best = -INFINITY;
     std::int64_t where = 0;
     for_row<T, Width>(x + r * shape.columns, shape.columns, [&](std::int64_t at, const Pack<T, Width>& pack) {
 #pragma unroll
       for (int j = 0; j < Width; ++j) {
-        float score = to_float(pack.v[j]);
-        if (inverse_temperature > 0.0f) {
-          const float u = uniform(seed, static_cast<std::uint64_t>(r * shape.columns + at + j)) + 0x1p-26f;
-          score = score * inverse_temperature - __logf(-__logf(u));
-        }
+        const float score = to_float(pack.v[j]);
         if (score > best) {
           best = score;
           where = at + j;
         }
       }
     });
-    const float top = reduce_block<Max>(best, scratch);
-    if (threadIdx.x == 0) winner = ~0ULL;
-    __syncthreads();
-    if (best == top) atomicMin(&winner, static_cast<unsigned long long>(where));
-    __syncthreads();
-    if (threadIdx.x == 0) token[r] = static_cast<std::int64_t>(winner);
-    __syncthreads();
+    store_winner(best, where, scratch, token + r);
+  }
+}
+
+// The largest of x / temperature - log(E), E exponential, is a draw from the softmax. E = -log(v) of a
+// uniform v is at least 1 - v, so an element whose 1 - v is too large to win needs no logarithm; few do.
+template <class T, int Width>
+__global__ void __launch_bounds__(kThreads) sample_kernel(Rows shape, const T* x, float inverse_temperature,
+                                                          std::uint64_t seed, std::int64_t* token) {
+  __shared__ float scratch[32];
+  for (std::int64_t r = blockIdx.x; r < shape.rows; r += gridDim.x) {
+    const std::uint32_t key = row_key(seed, static_cast<std::uint64_t>(r));
+    float best = -INFINITY;
+    std::int64_t where = 0;
+    for_row<T, Width>(x + r * shape.columns, shape.columns, [&](std::int64_t at, const Pack<T, Width>& pack) {
+#pragma unroll
+      for (int j = 0; j < Width; ++j) {
+        const float score = to_float(pack.v[j]) * inverse_temperature;
+        const float v = uniform_inside(key, static_cast<std::uint32_t>(at + j));
+        if (1.0f - v > exp2_fast((score - best) * kLog2e)) continue;
+        const float noisy = score - __logf(-__logf(v));
+        if (noisy > best) {
+          best = noisy;
+          where = at + j;
+        }
+      }
+    });
+    store_winner(best, where, scratch, token + r);
   }
 }
 
@@ -344,8 +411,12 @@ Status sample(const Rows& shape, const void* x, float temperature, std::uint64_t
   if (empty(shape)) return {};
   return with_float_type(shape.dtype, [&]<class T>(TypeTag<T>) {
     return with_width<T>(shape.columns, aligned16(x), [&]<int W>(std::integral_constant<int, W>) {
-      sample_kernel<T, W><<<grid_for(shape.rows, 1, 16), kThreads, 0, stream>>>(
-          shape, static_cast<const T*>(x), temperature > 0.0f ? 1.0f / temperature : 0.0f, seed, token);
+      const unsigned grid = grid_for(shape.rows, 1, 16);
+      if (temperature > 0.0f)
+        sample_kernel<T, W>
+            <<<grid, kThreads, 0, stream>>>(shape, static_cast<const T*>(x), 1.0f / temperature, seed, token);
+      else
+        largest_kernel<T, W><<<grid, kThreads, 0, stream>>>(shape, static_cast<const T*>(x), token);
       return HEADROOM_LAUNCHED();
     });
   });

@@ -76,21 +76,42 @@ __global__ void permute_rows_kernel(const T* in, T* out, std::int64_t a, std::in
 
 constexpr int kTile = 32, kTileRows = 8;
 
-template <class T>
+// A tile of kTile accesses a side; an access is `Each` elements, so that small elements too fill whole lines
+// both ways. One access of padding a row keeps columns in different banks.
+template <class T, int Each>
 __global__ void transpose_kernel(const T* in, T* out, std::int64_t a, std::int64_t b) {
-  __shared__ T tile[kTile][kTile + 1];
-  const std::int64_t tiles_b = (b + kTile - 1) / kTile, tiles = (a + kTile - 1) / kTile * tiles_b;
+  constexpr int kSide = kTile * Each;
+  __shared__ __align__(16) T tile[kSide][kSide + Each];
+  const std::int64_t tiles_b = (b + kSide - 1) / kSide, tiles = (a + kSide - 1) / kSide * tiles_b;
+  const int x = static_cast<int>(threadIdx.x) * Each;
   for (std::int64_t t = blockIdx.x; t < tiles; t += gridDim.x) {
-    const std::int64_t r0 = t / tiles_b * kTile, c0 = t % tiles_b * kTile;
-    for (int y = threadIdx.y; y < kTile; y += kTileRows) {
-      if (r0 + y < a && c0 + threadIdx.x < b) tile[y][threadIdx.x] = in[(r0 + y) * b + c0 + threadIdx.x];
+    const std::int64_t r0 = t / tiles_b * kSide, c0 = t % tiles_b * kSide;
+#pragma unroll
+    for (int i = 0; i < kSide / kTileRows; ++i) {
+      const int y = i * kTileRows + static_cast<int>(threadIdx.y);
+      if (r0 + y < a && c0 + x < b)
+        store_pack<T, Each>(&tile[y][x], load_pack<T, Each>(in + (r0 + y) * b + c0 + x));
     }
     __syncthreads();
-    for (int y = threadIdx.y; y < kTile; y += kTileRows) {
-      if (c0 + y < b && r0 + threadIdx.x < a) out[(c0 + y) * a + r0 + threadIdx.x] = tile[threadIdx.x][y];
+#pragma unroll
+    for (int i = 0; i < kSide / kTileRows; ++i) {
+      const int y = i * kTileRows + static_cast<int>(threadIdx.y);
+      if (c0 + y >= b || r0 + x >= a) continue;
+      Pack<T, Each> pack;
+#pragma unroll
+      for (int j = 0; j < Each; ++j) pack.v[j] = tile[x + j][y];
+      store_pack<T, Each>(out + (c0 + y) * a + r0 + x, pack);
     }
     __syncthreads();
   }
+}
+
+template <class T, int Each>
+Status transpose(const T* in, T* out, std::int64_t a, std::int64_t b, cudaStream_t stream) {
+  constexpr int kSide = kTile * Each;
+  const std::int64_t tiles = ((a + kSide - 1) / kSide) * ((b + kSide - 1) / kSide);
+  transpose_kernel<T, Each><<<grid_for(tiles, 1, 16), dim3(kTile, kTileRows), 0, stream>>>(in, out, a, b);
+  return HEADROOM_LAUNCHED();
 }
 
 template <class T>
@@ -98,13 +119,14 @@ Status permute_as(const void* in, void* out, std::int64_t a, std::int64_t b, std
                   cudaStream_t stream) {
   const auto* from = static_cast<const T*>(in);
   auto* to = static_cast<T*>(out);
-  if (c == 1) {
-    const std::int64_t tiles = ((a + kTile - 1) / kTile) * ((b + kTile - 1) / kTile);
-    transpose_kernel<<<grid_for(tiles, 1, 16), dim3(kTile, kTileRows), 0, stream>>>(from, to, a, b);
-  } else {
+  if (c > 1) {
     permute_rows_kernel<<<grid_for(a * b * c, kThreads, 16), kThreads, 0, stream>>>(from, to, a, b, c);
+    return HEADROOM_LAUNCHED();
   }
-  return HEADROOM_LAUNCHED();
+  if constexpr (sizeof(T) == 2) {
+    if (a % 2 == 0 && b % 2 == 0 && aligned16(in, out)) return transpose<T, 2>(from, to, a, b, stream);
+  }
+  return transpose<T, 1>(from, to, a, b, stream);
 }
 
 }  // namespace
