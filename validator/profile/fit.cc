@@ -105,15 +105,14 @@ void fit_communicators(const Measurements& m, Hardware& out, std::vector<std::st
     notes.push_back("NCCL: not measured, taken over");
     return;
   }
+  // Whole pages a channel; the rest, at least a page, is the communicator's own.
+  const std::int64_t opened = m.gpus == 1 ? n.lone_channels : std::max(n.ring_channels, n.p2p_channels);
+  n.channel = std::max((*further - out.page) / opened / out.page * out.page, out.page);
+  n.communicator = std::max(*further - opened * n.channel, out.page);
   if (m.gpus == 1) {
-    n.communicator = *further % n.lone_channels;
-    n.channel = *further / n.lone_channels;
     notes.push_back("NCCL: measured with one rank; rings and sends taken over");
     return;
   }
-  const std::int64_t opened = std::max(n.ring_channels, n.p2p_channels);
-  n.channel = *further / opened / out.page * out.page;
-  n.communicator = *further - opened * n.channel;
   const Bytes ring = *connected / n.ring_channels;
   n.ring_send = std::min(n.ring_send, ring);
   n.ring_receive = ring - n.ring_send;

@@ -23,6 +23,12 @@ std::map<std::string, Bytes> first_step(const char* name) {
   return out;
 }
 
+Action action(Verb verb) {
+  Action out;
+  out.verb = verb;
+  return out;
+}
+
 void expect_near(Bytes predicted, Bytes recorded) {
   EXPECT_LE(std::abs(predicted - recorded), 10 * kMiB) << predicted << " against " << recorded;
 }
@@ -30,16 +36,16 @@ void expect_near(Bytes predicted, Bytes recorded) {
 TEST(OutsideGrowth, FollowsARecordedPpoLoop) {
   OutsideGrowth outside(*find_hardware("h200"), 0, 1);
   const auto recorded = first_step("rlhf/opt13-ppo-none.json");
-  outside.begin({.verb = Verb::build});
+  outside.begin(action(Verb::build));
   expect_near(outside.now().total(), recorded.at("init"));
-  outside.begin({.verb = Verb::generate});
+  outside.begin(action(Verb::generate));
   expect_near(outside.now().total(), recorded.at("generate"));
-  outside.begin({.verb = Verb::forward});
+  outside.begin(action(Verb::forward));
   expect_near(outside.now().total(), recorded.at("actor_logprob"));
-  outside.begin({.verb = Verb::train});
+  outside.begin(action(Verb::train));
   expect_near(outside.now().total(), recorded.at("train_actor"));
   const Bytes all = outside.now().total();
-  outside.begin({.verb = Verb::generate});
+  outside.begin(action(Verb::generate));
   EXPECT_EQ(outside.now().total(), all) << "nothing is taken twice";
 }
 
@@ -47,11 +53,11 @@ TEST(OutsideGrowth, FollowsRecordedShardedLoops) {
   for (const char* name : {"rlhf/fsdp-q05-grpo.json", "rlhf/fsdp-ll1b-zero2.json"}) {
     OutsideGrowth outside(*find_hardware("h200"), 1, 2);
     const auto recorded = first_step(name);
-    outside.begin({.verb = Verb::build});
+    outside.begin(action(Verb::build));
     expect_near(outside.now().total(), recorded.at("init"));
-    outside.begin({.verb = Verb::forward});
+    outside.begin(action(Verb::forward));
     expect_near(outside.now().total(), recorded.at("actor_logprob"));
-    outside.begin({.verb = Verb::train});
+    outside.begin(action(Verb::train));
     expect_near(outside.now().total(), recorded.at("train_actor"));
   }
 }
