@@ -138,6 +138,12 @@ Validation compare(const Report& predicted, Probe probe, const std::vector<Recor
       }
     out.rows.push_back(std::move(row));
   }
+  constexpr Bytes kBusy = 256 * kMiB;
+  if (probe.used_by_others > kBusy)
+    out.notes.push_back(fmt::format(
+        "the card was busy: others held {} before this run and are taken off its device figures; what they "
+        "took or gave back meanwhile counts as this run's",
+        format_gib(probe.used_by_others)));
   out.probe = std::move(probe);
   return out;
 }

@@ -33,27 +33,46 @@ struct Line {
   }
 };
 
-void draw(const Line& line, const PhaseMeasurement& few, PhaseMeasurement& out) {
-  for (Bytes PhaseMeasurement::*figure :
-       {&PhaseMeasurement::card_peak, &PhaseMeasurement::card_end, &PhaseMeasurement::nvml_card,
-        &PhaseMeasurement::nvml_process, &PhaseMeasurement::host_resident, &PhaseMeasurement::pinned})
-    out.*figure = line(few.*figure, out.*figure);
-  out.seconds = line(few.seconds, out.seconds);
+constexpr Bytes ProcessPhase::*kFigures[] = {
+    &ProcessPhase::allocated_start, &ProcessPhase::peak_allocated,    &ProcessPhase::allocated_end,
+    &ProcessPhase::reserved_start,  &ProcessPhase::peak_reserved,     &ProcessPhase::reserved_end,
+    &ProcessPhase::peak_active,     &ProcessPhase::inactive_split_end};
+
+const PhaseReport* find(const Report& report, int step, const std::string& phase) {
+  for (const DeviceReport& device : report.devices)
+    for (const PhaseReport& row : device.phases)
+      if (row.step == step && row.phase == phase) return &row;
+  return nullptr;
 }
 
-void draw(const Line& line, const PhaseReport& few, PhaseReport& out) {
-  out.peak_device = line(few.peak_device, out.peak_device);
-  out.peak_host = line(few.peak_host, out.peak_host);
-  out.seconds = line(few.seconds, out.seconds);
-  if (few.processes.empty() || out.processes.empty()) return;
-  const ProcessPhase& from = few.processes.front();
-  ProcessPhase& to = out.processes.front();
-  for (Bytes ProcessPhase::*figure :
-       {&ProcessPhase::allocated_start, &ProcessPhase::peak_allocated, &ProcessPhase::allocated_end,
-        &ProcessPhase::reserved_start, &ProcessPhase::peak_reserved, &ProcessPhase::reserved_end,
-        &ProcessPhase::peak_active, &ProcessPhase::inactive_split_end, &ProcessPhase::n_allocs,
-        &ProcessPhase::segments})
-    to.*figure = line(from.*figure, to.*figure);
+const ProcessPhase* find(const PhaseReport& phase, const std::string& process) {
+  for (const ProcessPhase& row : phase.processes)
+    if (row.process == process) return &row;
+  return nullptr;
+}
+
+/// What a figure was beyond its prediction, along the line, on top of what is predicted for all layers.
+Bytes corrected(const Line& line, Bytes few, Bytes said_few, Bytes more, Bytes said_more, Bytes said_all) {
+  return said_all + line(few - said_few, more - said_more);
+}
+
+/// Without what processes take outside their allocators, which does not depend on layers.
+Bytes of_job(const PhaseReport& phase) {
+  Bytes outside = 0;
+  for (const ProcessPhase& process : phase.processes) outside += process.outside;
+  return phase.peak_device - outside;
+}
+
+/// One phase of all layers from the same phase of few and of more: `out` holds the latter's.
+void correct(const Line& line, const PhaseReport& few, const PhaseReport& said_few,
+             const PhaseReport& said_more, const PhaseReport& said_all, PhaseReport& out) {
+  for (ProcessPhase& row : out.processes) {
+    const ProcessPhase *a = find(few, row.process), *b = find(said_few, row.process),
+                       *c = find(said_more, row.process), *d = find(said_all, row.process);
+    if (a == nullptr || b == nullptr || c == nullptr || d == nullptr) continue;
+    for (const auto figure : kFigures)
+      row.*figure = corrected(line, a->*figure, b->*figure, row.*figure, c->*figure, d->*figure);
+  }
 }
 
 }  // namespace
@@ -65,24 +84,39 @@ Job with_layers(const Job& job, std::int64_t layers) {
   return out;
 }
 
-Probe extrapolate(const Probe& few, const Probe& more, double few_layers, double more_layers, double layers) {
+Probe extrapolate(const Measured& few, const Measured& more, const Report& predicted, double few_layers,
+                  double more_layers, double layers) {
   const Line line{few_layers, more_layers, layers};
-  Probe out = more;
-  out.used_by_others = few.used_by_others;
-  out.outside = few.outside;
-  const std::size_t phases = std::min(few.phases.size(), more.phases.size());
-  out.phases.resize(phases);
-  for (std::size_t i = 0; i < phases; ++i) draw(line, few.phases[i], out.phases[i]);
-  for (std::size_t d = 0; d < std::min(few.report.devices.size(), out.report.devices.size()); ++d) {
-    const std::vector<PhaseReport>& from = few.report.devices[d].phases;
-    std::vector<PhaseReport>& to = out.report.devices[d].phases;
-    to.resize(std::min(from.size(), to.size()));
-    for (std::size_t i = 0; i < to.size(); ++i) draw(line, from[i], to[i]);
+  Probe out = more.probe;
+  std::erase_if(out.phases, [&](const PhaseMeasurement& m) {
+    return find(few.probe.report, m.step, m.phase) == nullptr ||
+           find(few.predicted, m.step, m.phase) == nullptr ||
+           find(more.predicted, m.step, m.phase) == nullptr || find(predicted, m.step, m.phase) == nullptr;
+  });
+  for (PhaseMeasurement& m : out.phases) {
+    const auto at = std::find_if(few.probe.phases.begin(), few.probe.phases.end(), [&](const auto& other) {
+      return other.step == m.step && other.phase == m.phase;
+    });
+    if (at == few.probe.phases.end()) continue;
+    const PhaseReport &said_few = *find(few.predicted, m.step, m.phase),
+                      &said_more = *find(more.predicted, m.step, m.phase),
+                      &said_all = *find(predicted, m.step, m.phase);
+    m.card_peak =
+        corrected(line, at->card_peak, of_job(said_few), m.card_peak, of_job(said_more), of_job(said_all));
+    for (Bytes PhaseMeasurement::*figure :
+         {&PhaseMeasurement::card_end, &PhaseMeasurement::nvml_card, &PhaseMeasurement::nvml_process,
+          &PhaseMeasurement::host_resident, &PhaseMeasurement::pinned})
+      m.*figure = line((*at).*figure, m.*figure);
+    m.seconds = line(at->seconds, m.seconds);
+    for (DeviceReport& device : out.report.devices)
+      for (PhaseReport& row : device.phases)
+        if (row.step == m.step && row.phase == m.phase)
+          correct(line, *find(few.probe.report, m.step, m.phase), said_few, said_more, said_all, row);
   }
   return out;
 }
 
-Result<Probe> quick_probe(const Job& job, const ProbeOptions& options) {
+Result<Probe> quick_probe(const Job& job, const ProbeOptions& options, const Predict& predict) {
   std::int64_t layers = 0;
   for (const Role& role : job.roles) {
     if (!role.model) continue;
@@ -93,9 +127,17 @@ Result<Probe> quick_probe(const Job& job, const ProbeOptions& options) {
     layers = role.model->decoder.layers;
   }
   if (layers <= kMore) return probe(job, options);
-  HEADROOM_ASSIGN(const Probe few, probe(with_layers(job, kFew), options));
-  HEADROOM_ASSIGN(const Probe more, probe(with_layers(job, kMore), options));
-  return extrapolate(few, more, kFew, kMore, static_cast<double>(layers));
+  const auto measure = [&](std::int64_t count) -> Result<Measured> {
+    const Job cut = with_layers(job, count);
+    Measured out;
+    HEADROOM_ASSIGN(out.predicted, predict(cut));
+    HEADROOM_ASSIGN(out.probe, probe(cut, options));
+    return out;
+  };
+  HEADROOM_ASSIGN(const Report predicted, predict(job));
+  HEADROOM_ASSIGN(const Measured few, measure(kFew));
+  HEADROOM_ASSIGN(const Measured more, measure(kMore));
+  return extrapolate(few, more, predicted, kFew, kMore, static_cast<double>(layers));
 }
 
 }  // namespace headroom::gpu

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "validator/probe.h"
 
 namespace headroom::gpu {
@@ -7,11 +9,25 @@ namespace headroom::gpu {
 /// `job` with every model cut to `layers` layers (models with fewer keep theirs).
 Job with_layers(const Job& job, std::int64_t layers);
 
-/// The job with 2 and with 4 layers a model, every figure drawn along a line to the whole number of layers.
-/// Errors as `probe`; also where the models of a job differ in their layers so that no one line fits.
-Result<Probe> quick_probe(const Job& job, const ProbeOptions& options);
+/// What predicts a job as it is probed.
+using Predict = std::function<Result<Report>(const Job&)>;
 
-/// `few` and `more` on the line through their layers, at `layers`. Phases that either lacks are left out.
-Probe extrapolate(const Probe& few, const Probe& more, double few_layers, double more_layers, double layers);
+/// The job with 2 and with 4 layers a model, run and predicted. Memory does not grow along a line with
+/// layers: segments are taken in large pieces, and what one phase leaves behind another uses. What was
+/// measured beyond the prediction does, so that is drawn along a line to all layers and added to their
+/// prediction. Errors as `probe`; also where the models of a job differ in their layers so that no one line
+/// fits.
+Result<Probe> quick_probe(const Job& job, const ProbeOptions& options, const Predict& predict);
+
+/// A job with fewer layers.
+struct Measured {
+  Report predicted;
+  Probe probe;
+};
+
+/// `few` and `more` on the line through their layers, at `layers`, for which `predicted` is the prediction.
+/// Phases that one of them lacks are left out; seconds and figures without a prediction are drawn themselves.
+Probe extrapolate(const Measured& few, const Measured& more, const Report& predicted, double few_layers,
+                  double more_layers, double layers);
 
 }  // namespace headroom::gpu

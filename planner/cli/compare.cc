@@ -18,7 +18,8 @@ int write(const std::vector<compare::Row>& rows, const std::string& report, cons
   const Common& common = arguments.common;
   if (common.json) HEADROOM_CLI_TRY(write_output(*common.json, compare::json(rows), streams), streams);
   if (common.markdown) HEADROOM_CLI_TRY(write_output(*common.markdown, report, streams), streams);
-  if (common.json != "-" && common.markdown != "-" && !common.quiet) streams.out << compare::table(rows);
+  if (common.json != "-" && common.markdown != "-" && !common.quiet)
+    streams.out << compare::table(rows) << trend_text(compare::trends(rows));
   return compare::agrees(compare::summarise(rows)) ? kDone : kDisagrees;
 }
 

@@ -53,13 +53,10 @@ void add_notes(const Arguments& arguments, gpu::Validation& result) {
       "prediction and probe share one program: their agreement proves the allocator over real memory, "
       "libraries, context and rates; only PyTorch's column proves the program");
   if (arguments.has("--quick"))
-    result.notes.push_back("quick: measured with 2 and 4 layers a model, scaled to all layers along a line");
-  constexpr Bytes kBusy = 256 * kMiB;
-  if (result.probe.used_by_others > kBusy)
-    result.notes.push_back(fmt::format(
-        "the card was busy: others held {} before this run and are taken off its device figures; what they "
-        "took or gave back meanwhile counts as this run's",
-        format_gib(result.probe.used_by_others)));
+    result.notes.push_back(
+        "quick: run with 2 and 4 layers a model; what was measured beyond their predictions is drawn along a "
+        "line "
+        "to all layers and added to the prediction");
   if (result.out_of_memory)
     result.notes.push_back(
         "to fit: smaller micro-batches, recomputation, or offloading; `headroom solve` ranks them");
@@ -86,15 +83,16 @@ int validate_here(const Arguments& arguments, const Run& run, const launch::Plac
                   double margin, Streams& streams) {
   const Job& job = run.read.job;
   const SimulateOptions options = options_for(job, run.hardware);
-  HEADROOM_CLI_ASSIGN(const Report predicted, predict_on_card(job, run.hardware, options), streams);
+  const gpu::Predict predict = [&](const Job& one) { return predict_on_card(one, run.hardware, options); };
+  HEADROOM_CLI_ASSIGN(const Report predicted, predict(job), streams);
   HEADROOM_CLI_ASSIGN(launch::Rendezvous ranks, launch::Rendezvous::meet(place), streams);
   const gpu::ProbeOptions probing{.traits = options.traits,
                                   .hardware = run.hardware,
                                   .ordinal = place.ranks > 1 ? place.local : device,
                                   .ranks = &ranks};
-  HEADROOM_CLI_ASSIGN(gpu::Probe probe,
-                      arguments.has("--quick") ? gpu::quick_probe(job, probing) : gpu::probe(job, probing),
-                      streams);
+  HEADROOM_CLI_ASSIGN(
+      gpu::Probe probe,
+      arguments.has("--quick") ? gpu::quick_probe(job, probing, predict) : gpu::probe(job, probing), streams);
   gpu::Validation result = gpu::compare(predicted, std::move(probe), recording(arguments));
   if (result.title.empty()) result.title = job.name;
   add_notes(arguments, result);

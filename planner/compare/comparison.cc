@@ -39,6 +39,22 @@ std::string summary_text(const Summary& s) {
       share(s.reserved_exact, s.phases), s.reserved_mean, s.reserved_worst, share(s.counts_equal, s.counted));
 }
 
+/// Of the same step; for a step after the predicted ones, which repeat themselves, of the last one that has
+/// the phase.
+const ProcessPhase* prediction(const Report& report, const MeasuredPhase& measured) {
+  int last = -1;
+  for (const DeviceReport& device : report.devices)
+    for (const PhaseReport& phase : device.phases) last = std::max(last, phase.step);
+  const ProcessPhase* best = nullptr;
+  for (const DeviceReport& device : report.devices)
+    for (const PhaseReport& phase : device.phases) {
+      if (phase.phase != measured.phase || phase.processes.empty()) continue;
+      if (phase.step == measured.step) return &phase.processes.front();
+      if (measured.step > last && last >= 0 && phase.step >= 0) best = &phase.processes.front();
+    }
+  return best;
+}
+
 }  // namespace
 
 double Row::allocated_error() const {
@@ -54,17 +70,12 @@ std::vector<Row> compare(const Report& report, const Measured& measured) {
     Row row;
     row.name = measured.name;
     row.measured = phase;
-    for (const DeviceReport& device : report.devices)
-      for (const PhaseReport& predicted : device.phases) {
-        if (row.predicted || predicted.step != phase.step || predicted.phase != phase.phase ||
-            predicted.processes.empty())
-          continue;
-        const ProcessPhase& process = predicted.processes.front();
-        row.peak_allocated = process.peak_allocated;
-        row.peak_reserved = process.peak_reserved;
-        row.n_allocs = process.n_allocs;
-        row.predicted = true;
-      }
+    if (const ProcessPhase* process = prediction(report, phase)) {
+      row.peak_allocated = process->peak_allocated;
+      row.peak_reserved = process->peak_reserved;
+      row.n_allocs = process->n_allocs;
+      row.predicted = true;
+    }
     rows.push_back(std::move(row));
   }
   return rows;
@@ -94,6 +105,14 @@ Summary summarise(const std::vector<Row>& rows) {
 
 bool agrees(const Summary& summary) {
   return summary.allocated_worst <= kAllocatedLimit && summary.reserved_worst <= kReservedLimit;
+}
+
+std::vector<PhaseTrend> trends(const std::vector<Row>& rows) {
+  std::vector<StepFigure> figures;
+  for (const Row& row : rows)
+    figures.push_back(
+        {row.measured.step, row.measured.phase, row.measured.peak_allocated, row.measured.peak_reserved});
+  return phase_trends(figures);
 }
 
 std::string table(const std::vector<Row>& rows) {
@@ -143,6 +162,15 @@ std::string json(const std::vector<Row>& rows) {
                            {"measured_peak_allocated", row.measured.peak_allocated},
                            {"predicted_peak_reserved", row.peak_reserved},
                            {"measured_peak_reserved", row.measured.peak_reserved}});
+  out["trends"] = nlohmann::ordered_json::array();
+  for (const PhaseTrend& trend : trends(rows))
+    out["trends"].push_back({{"phase", trend.phase},
+                             {"steps", trend.steps},
+                             {"allocated_grows", trend.allocated.grows},
+                             {"allocated_bytes_a_step", static_cast<Bytes>(trend.allocated.slope)},
+                             {"reserved_grows", trend.reserved.grows},
+                             {"reserved_bytes_a_step", static_cast<Bytes>(trend.reserved.slope)},
+                             {"fragmentation_accumulates", trend.fragments()}});
   return out.dump(2) + "\n";
 }
 

@@ -5,6 +5,7 @@
 
 #include "planner/compare/measured.h"
 #include "simulator/report/report.h"
+#include "simulator/report/trend.h"
 
 namespace headroom::compare {
 
@@ -21,7 +22,8 @@ struct Row {
   double reserved_error() const;
 };
 
-/// Every measured phase with its prediction.
+/// Every measured phase with its prediction. Steps after the predicted ones are held against the last of
+/// them.
 std::vector<Row> compare(const Report& report, const Measured& measured);
 
 /// Errors in percent over rows.
@@ -41,5 +43,8 @@ std::string table(const std::vector<Row>& rows);
 /// The same as Markdown, with a heading a run.
 std::string markdown(const std::vector<Row>& rows);
 std::string json(const std::vector<Row>& rows);
+
+/// How the measured memory develops over the steps, phase by phase (simulator/report/trend.h).
+std::vector<PhaseTrend> trends(const std::vector<Row>& rows);
 
 }  // namespace headroom::compare

@@ -9,14 +9,18 @@
 namespace headroom::gpu {
 
 Result<int> card_count() {
-  int count = 0;
-  switch (cudaError_t code = cudaGetDeviceCount(&count)) {
+  int count = 0, driver = 0, runtime = 0;
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  static_cast<void>(cudaDriverGetVersion(&driver));
+  static_cast<void>(cudaRuntimeGetVersion(&runtime));
+  return cards_or_reason(code, count, driver, runtime);
+}
+
+Result<int> cards_or_reason(cudaError_t code, int count, int driver, int runtime) {
+  switch (code) {
     case cudaSuccess:
       break;
     case cudaErrorInsufficientDriver: {
-      int driver = 0, runtime = 0;
-      static_cast<void>(cudaDriverGetVersion(&driver));
-      static_cast<void>(cudaRuntimeGetVersion(&runtime));
       if (driver == 0) return fail("no NVIDIA driver was found: expected a machine with an NVIDIA GPU");
       return fail(fmt::format("the NVIDIA driver is too old: expected one for CUDA {}.{}, found CUDA {}.{}",
                               runtime / 1000, runtime / 10 % 100, driver / 1000, driver / 10 % 100));

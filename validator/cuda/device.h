@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cuda_runtime_api.h>
+
 #include <string>
 
 #include "models/base/bytes.h"
@@ -21,6 +23,9 @@ struct Card {
 /// Cards visible to this process; an error (one sentence, the user's environment) without a driver, with one
 /// too old for this build, or without a card.
 Result<int> card_count();
+/// The same from what the runtime answered: its code, the number of cards, and the CUDA versions (13000
+/// for 13.0) of the driver (0: none) and of the runtime.
+Result<int> cards_or_reason(cudaError_t code, int count, int driver_cuda, int runtime_cuda);
 
 /// Makes card `ordinal` current in this thread, creating its context, and describes it. An error where it is
 /// older than compute capability 9.0, for which this build holds no machine code.

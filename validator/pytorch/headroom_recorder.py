@@ -104,20 +104,22 @@ class Recorder:
 
     @contextlib.contextmanager
     def phase(self, name, step=None):
-        """Measures a block. Phases inside it are measured for themselves, with their `depth`; a block around them keeps
-        the peaks that it saw outside of them."""
+        """Measures a block. Phases inside it are measured for themselves and carry their `depth`; a block around them has
+        the peaks since the last of them ended."""
         step = self.place(name, step)
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         start = torch.cuda.memory_stats()
-        row = {"step": step, "phase": name, "depth": self.depth}
+        row = {"step": step, "phase": name}
+        if self.depth:
+            row["depth"] = self.depth
         row.update({key: start[counter] for key, counter in AT_START.items()})
         self.depth += 1
         began, error = time.perf_counter(), None
         try:
             yield row
         except BaseException as raised:
-            error = f"{type(raised).__name__}: {raised}"[:600]
+            error = raised
             raise
         finally:
             self.depth -= 1
@@ -131,12 +133,14 @@ class Recorder:
         row["n_allocs"] = end[ALLOCATIONS] - start[ALLOCATIONS]
         row["device_used_end"] = device_used()
         row["seconds"] = round(time.perf_counter() - began, 4)
-        row["error"] = error
+        row["error"] = type(error).__name__ if error else None
+        if error:
+            row["message"] = str(error)[:600]
         if not self.record["phases"]:
             self.describe()
         self.record["phases"].append(row)
         self.write()
-        if error and "OutOfMemory" in error:
+        if isinstance(error, torch.cuda.OutOfMemoryError):
             self.write_snapshot()
 
     def note_empty_cache(self):

@@ -1,0 +1,36 @@
+"""Records a small made-up run through validator/pytorch/headroom_recorder.py, on the stand-in for PyTorch beside this
+file: record_run.py RECORDER_FOLDER OUT.json"""
+
+import sys
+
+sys.path.insert(0, sys.argv[1])
+
+import headroom_recorder as headroom
+import torch
+
+GIB = 1 << 30
+
+
+class Trainer:
+    def generate(self):
+        torch.cuda.allocate(2 * GIB)
+        torch.cuda.free(2 * GIB)
+
+    def update(self):
+        torch.cuda.allocate(4 * GIB)
+        torch.cuda.free(4 * GIB - (64 << 20))  # 64 MiB a step stay
+
+
+headroom.start(sys.argv[2], {"name": "made-up"})
+with headroom.phase("init"):
+    torch.cuda.allocate(GIB)
+trainer = Trainer()
+headroom.mark(trainer, generate="generate", update="train_actor")
+for _ in range(20):
+    trainer.generate()
+    trainer.update()
+try:
+    with headroom.phase("generate"):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+except torch.cuda.OutOfMemoryError:
+    pass

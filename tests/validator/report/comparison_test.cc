@@ -1,0 +1,94 @@
+#include "validator/comparison.h"
+
+#include <gtest/gtest.h>
+
+namespace headroom::gpu {
+namespace {
+
+/// Two phases: the trainer works in one, in the other only the engine does.
+Report report(Bytes trainer, Bytes engine, Bytes outside) {
+  Report out;
+  out.title = "job";
+  DeviceReport& device = out.devices.emplace_back();
+  PhaseReport& train = device.phases.emplace_back();
+  train.phase = "train_actor";
+  train.peak_device = trainer + outside;
+  train.processes.emplace_back().process = "trainer";
+  train.processes[0].peak_allocated = trainer - kMiB;
+  train.processes[0].peak_reserved = trainer;
+  train.processes[0].outside = outside;
+  PhaseReport& generate = device.phases.emplace_back();
+  generate.phase = "generate";
+  generate.peak_device = trainer + outside + engine;
+  generate.processes.emplace_back().process = "rollout";
+  generate.processes[0].peak_reserved = engine;
+  return out;
+}
+
+Probe probe(Bytes trainer, Bytes engine) {
+  Probe out;
+  out.report = report(trainer, engine, 0);
+  out.outside = 600 * kMiB;
+  out.used_by_others = 3 * kMiB;
+  const Bytes base = out.outside + out.used_by_others + trainer;
+  out.phases.push_back({.step = 0, .phase = "train_actor", .card_peak = base});
+  out.phases.push_back({.step = 0, .phase = "generate", .card_peak = base + engine});
+  return out;
+}
+
+TEST(Validation, CountsNeighboursAndTakesTheProbesOwnOverhead) {
+  const Validation v = compare(report(10 * kGiB, 30 * kGiB, kGiB), probe(10 * kGiB, 30 * kGiB), {});
+  ASSERT_EQ(v.rows.size(), 2u);
+  for (const ValidationRow& row : v.rows) EXPECT_EQ(row.predicted_device, row.probe_device) << row.phase;
+  EXPECT_EQ(v.rows[1].probe_device, 40 * kGiB + 600 * kMiB);
+  EXPECT_EQ(v.rows[1].probe_reserved, 0) << "the trainer rests while the engine works";
+}
+
+TEST(Validation, ErrorsAreOfTheDevicePeakAndSigned) {
+  const Validation v = compare(report(10 * kGiB, 30 * kGiB, kGiB), probe(11 * kGiB, 30 * kGiB), {});
+  EXPECT_NEAR(v.rows[0].probe_error(), -1.0 / (11 + 600.0 / 1024), 1e-6);
+  EXPECT_NEAR(v.probe_errors().worst, 1.0 / (11 + 600.0 / 1024), 1e-6);
+}
+
+TEST(Validation, AnEngineWithoutRoomEndsIt) {
+  Probe failed = probe(10 * kGiB, 30 * kGiB);
+  failed.report.devices[0].phases[1].processes[0].out_of_memory = "no room";
+  const Validation v = compare(report(10 * kGiB, 30 * kGiB, kGiB), failed, {});
+  EXPECT_EQ(v.rows.size(), 1u);
+  ASSERT_TRUE(v.out_of_memory);
+  EXPECT_EQ(*v.out_of_memory, "step 0 generate: no room");
+}
+
+TEST(Validation, ABusyCardIsSaid) {
+  Probe busy = probe(10 * kGiB, 30 * kGiB);
+  busy.used_by_others = 20 * kGiB;
+  const Validation v = compare(report(10 * kGiB, 30 * kGiB, kGiB), busy, {});
+  ASSERT_EQ(v.notes.size(), 1u);
+  EXPECT_NE(v.notes[0].find("the card was busy: others held 20.00 GiB"), std::string::npos) << v.notes[0];
+}
+
+TEST(RankSummaries, TravelAsText) {
+  const RankSummary summary{
+      .rank = 3, .highest = 40 * kGiB, .errors = {.phases = 9, .mean = 0.0125, .worst = 0.5}};
+  const auto again = rank_summary(to_text(summary));
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->rank, 3);
+  EXPECT_EQ(again->highest, 40 * kGiB);
+  EXPECT_DOUBLE_EQ(again->errors.mean, 0.0125);
+  EXPECT_FALSE(rank_summary("rubbish"));
+}
+
+TEST(Validation, TheTableSaysWhoRan) {
+  Probe two = probe(10 * kGiB, 30 * kGiB);
+  two.present = {.ranks = 2, .rank = 0, .of_job = 8, .communicators = 1, .communicator_bytes = 936 * kMiB};
+  two.neighbours["rollout"] = 527 * kMiB;
+  Validation v = compare(report(10 * kGiB, 30 * kGiB, kGiB), two, {});
+  v.ranks = {v.summary()};
+  const std::string table = validation_table(v);
+  for (const char* part : {"2 of the job's 8 ranks", "NCCL took 936 MiB for 1 communicators",
+                           "what rollout would", "rank 0: device peak"})
+    EXPECT_NE(table.find(part), std::string::npos) << part << " in\n" << table;
+}
+
+}  // namespace
+}  // namespace headroom::gpu

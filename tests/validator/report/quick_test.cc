@@ -1,0 +1,77 @@
+#include "validator/quick.h"
+
+#include <gtest/gtest.h>
+
+namespace headroom::gpu {
+namespace {
+
+constexpr Bytes kOutside = 600 * kMiB, kOthers = 3 * kMiB;
+
+/// A phase that holds `bytes`, with `outside` beside it.
+Report report(Bytes bytes, Bytes outside) {
+  Report out;
+  PhaseReport& phase = out.devices.emplace_back().phases.emplace_back();
+  phase.phase = "train_actor";
+  phase.peak_device = bytes + outside;
+  ProcessPhase& process = phase.processes.emplace_back();
+  process.process = "trainer";
+  process.peak_allocated = bytes - kMiB;
+  process.peak_reserved = bytes;
+  process.outside = outside;
+  return out;
+}
+
+Measured measured(Bytes predicted, Bytes really) {
+  Measured out{.predicted = report(predicted, 800 * kMiB), .probe = {}};
+  out.probe.report = report(really, 0);
+  out.probe.used_by_others = kOthers;
+  out.probe.outside = kOutside;
+  out.probe.phases.push_back({.step = 0, .phase = "train_actor", .card_peak = really + kOutside + kOthers});
+  return out;
+}
+
+// Segments are large: between 2 and 4 layers nothing is added, to 28 layers there is.
+constexpr Bytes kFew = 20 * kMiB, kMore = 20 * kMiB, kAll = 140 * kMiB;
+
+TEST(Extrapolate, OfAPerfectPredictionIsThePrediction) {
+  const Probe probe =
+      extrapolate(measured(kFew, kFew), measured(kMore, kMore), report(kAll, 800 * kMiB), 2, 4, 28);
+  ASSERT_EQ(probe.phases.size(), 1u);
+  EXPECT_EQ(probe.report.devices[0].phases[0].processes[0].peak_reserved, kAll);
+  EXPECT_EQ(probe.report.devices[0].phases[0].processes[0].peak_allocated, kAll - kMiB);
+  EXPECT_EQ(probe.phases[0].card_peak, kAll + kOutside + kOthers);
+}
+
+TEST(Extrapolate, CarriesWhatEachLayerTakesBeyondItsPrediction) {
+  // Half a MiB a layer, and one MiB that does not depend on layers.
+  const auto beyond = [](Bytes layers) { return kMiB + layers * kMiB / 2; };
+  const Probe probe = extrapolate(measured(kFew, kFew + beyond(2)), measured(kMore, kMore + beyond(4)),
+                                  report(kAll, 800 * kMiB), 2, 4, 28);
+  EXPECT_EQ(probe.report.devices[0].phases[0].processes[0].peak_reserved, kAll + beyond(28));
+  EXPECT_EQ(probe.phases[0].card_peak, kAll + beyond(28) + kOutside + kOthers);
+}
+
+TEST(Extrapolate, LeavesOutPhasesThatOneSideLacks) {
+  Measured few = measured(kFew, kFew);
+  few.probe.report.devices[0].phases[0].phase = "another";
+  EXPECT_TRUE(extrapolate(few, measured(kMore, kMore), report(kAll, 0), 2, 4, 28).phases.empty());
+}
+
+TEST(WithLayers, CutsEveryGroupOfLayers) {
+  Job job;
+  Role& role = job.roles.emplace_back();
+  Architecture model;
+  model.decoder.layers = 10;
+  model.decoder.groups.resize(2);
+  model.decoder.groups[0].count = 3;
+  model.decoder.groups[1].count = 7;
+  role.model = std::make_shared<Architecture>(model);
+  const Job cut = with_layers(job, 4);
+  EXPECT_EQ(cut.roles[0].model->decoder.layers, 4);
+  EXPECT_EQ(cut.roles[0].model->decoder.groups[0].count, 3);
+  EXPECT_EQ(cut.roles[0].model->decoder.groups[1].count, 1);
+  EXPECT_EQ(job.roles[0].model->decoder.layers, 10) << "the job itself keeps its layers";
+}
+
+}  // namespace
+}  // namespace headroom::gpu
