@@ -272,10 +272,10 @@ class DeviceRun {
       report.seconds += rollout_seconds(job_, *e.engine, e.state.account(), hardware_);
     if (machine_ != nullptr) {
       HEADROOM_ASSIGN(const bool held,
-                      machine_->neighbour(e.process->name, effect.highest.total(), effect.after.total()));
+                      machine_->neighbour(e.name, effect.highest.total(), effect.after.total()));
       if (!held) {
         ProcessPhase& row = report.processes.emplace_back();
-        row.process = e.process->name;
+        row.process = e.name;
         row.roles = {e.engine->role};
         row.out_of_memory =
             fmt::format("the card has no room for the {} that it takes", format_gib(effect.highest.total()));
