@@ -25,6 +25,8 @@ class Events {
   virtual EventToken record_event(Stream /*stream*/) { return 0; }
   virtual bool event_done(EventToken /*event*/) { return true; }
   virtual void wait_event(EventToken /*event*/) {}
+  /// All streams are idle now.
+  virtual void synchronize() {}
 };
 
 /// Where the caching allocator's bytes come from: the CUDA driver, or a model of it. Every call is on a cold

@@ -66,8 +66,12 @@ void VirtualDevice::give(Bytes bytes) {
 
 EventToken VirtualDevice::record_event(Stream stream) {
   ++recorded_;
-  if (hold_ || busy_.count(stream) != 0) open_.insert(recorded_);
+  if (hold_ || ahead_ || busy_.count(stream) != 0) open_.insert(recorded_);
   return recorded_;
+}
+
+void VirtualDevice::wait_event(EventToken event) {
+  if (ahead_) open_.erase(open_.begin(), open_.upper_bound(event));
 }
 
 void VirtualDevice::synchronize() {

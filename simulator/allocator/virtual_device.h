@@ -63,7 +63,11 @@ class VirtualDevice : public Device {
   void keep_busy(Stream stream) { busy_.insert(stream); }
   /// The same of every stream, over any number of synchronizations.
   void hold_events(bool hold) { hold_ = hold; }
-  void synchronize();
+  /// The host runs ahead of the device: from here on every event is done only once the host has waited for it
+  /// or for a later one, of whatever stream: no stream is taken to be further behind than the one waited for.
+  void run_ahead() { ahead_ = true; }
+  void synchronize() override;
+  void wait_event(EventToken event) override;
   EventToken record_event(Stream stream) override;
   bool event_done(EventToken event) override { return open_.count(event) == 0; }
 
@@ -76,7 +80,7 @@ class VirtualDevice : public Device {
   AddressSpace space_;
   std::map<Address, Bytes> ranges_;  ///< of expandable segments: the lowest gap that is large enough is taken
   Bytes process_;                    ///< held by this process
-  bool hold_ = false;
+  bool hold_ = false, ahead_ = false;
   std::set<Stream> busy_;
   std::set<EventToken> open_;  ///< events not done
   EventToken recorded_ = 0;

@@ -89,6 +89,8 @@ class EmptyNoting final : public Memory {
     inner_.empty_cache();
   }
   void synchronize() override { inner_.synchronize(); }
+  StreamMark record_event(Stream stream) override { return inner_.record_event(stream); }
+  void wait_event(StreamMark mark) override { inner_.wait_event(mark); }
   bool wants_operations() const override { return inner_.wants_operations(); }
   void run(const Operation& operation) override { inner_.run(operation); }
   bool take_emptied() { return std::exchange(emptied_, false); }

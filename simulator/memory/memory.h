@@ -9,6 +9,9 @@
 
 namespace headroom {
 
+/// Work of a stream up to a point.
+using StreamMark = std::uint64_t;
+
 /// The small interface against which a tensor program is written, once. Behind it stands the virtual caching
 /// allocator (simulator), a plain sum (closed form) or real CUDA memory (GPU probe); the program does not
 /// know which.
@@ -38,6 +41,12 @@ class Memory {
   virtual void empty_cache() = 0;
   /// torch.cuda.synchronize(): pending frees of other streams can complete.
   virtual void synchronize() = 0;
+
+  /// cudaEventRecord: a mark behind the work given to `stream` so far; each is waited for at most once.
+  virtual StreamMark record_event(Stream /*stream*/) { return 0; }
+  /// cudaEventSynchronize: the host goes on when that work is done. A host that never waits runs ahead of the
+  /// device, and blocks whose free waits for a stream can't be used again until it has caught up.
+  virtual void wait_event(StreamMark /*mark*/) {}
 
   /// For programs that repeat themselves: null when everything must be executed.
   virtual Repetition* repetition() { return nullptr; }

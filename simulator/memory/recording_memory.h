@@ -36,6 +36,12 @@ class RecordingMemory final : public Memory {
   void free_host(HostBlock block) override;
   void empty_cache() override;
   void synchronize() override;
+  StreamMark record_event(Stream stream) override {
+    return inner_ == nullptr ? 0 : inner_->record_event(stream);
+  }
+  void wait_event(StreamMark mark) override {
+    if (inner_ != nullptr) inner_->wait_event(mark);
+  }
   bool wants_operations() const override { return inner_ != nullptr && inner_->wants_operations(); }
   void run(const Operation& operation) override {
     if (inner_ != nullptr) inner_->run(operation);

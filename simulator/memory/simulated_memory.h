@@ -20,7 +20,7 @@ namespace headroom {
 class SimulatedMemory final : public Memory, private Repetition {
  public:
   SimulatedMemory(const allocator::AllocatorSettings& settings, allocator::Device& device)
-      : allocator_(settings, device), repeated_(allocator_) {}
+      : device_(device), allocator_(settings, device), repeated_(allocator_) {}
 
   Block allocate(Bytes requested, Stream stream, Label label) override;
   void free(Block block) override;
@@ -29,7 +29,12 @@ class SimulatedMemory final : public Memory, private Repetition {
   HostBlock allocate_host(Bytes requested, HostKind kind, Component component) override;
   void free_host(HostBlock block) override;
   void empty_cache() override;
-  void synchronize() override {}
+  void synchronize() override { device_.synchronize(); }
+  StreamMark record_event(Stream stream) override { return device_.record_event(stream); }
+  void wait_event(StreamMark mark) override {
+    device_.wait_event(mark);
+    static_cast<void>(device_.event_done(mark));  // a device may use the mark again
+  }
   Repetition* repetition() override { return leaves_out_ && watched_ == 0 ? this : nullptr; }
   /// False: repetitions are executed too.
   void leave_out_repetitions(bool leave_out) { leaves_out_ = leave_out; }
@@ -77,6 +82,7 @@ class SimulatedMemory final : public Memory, private Repetition {
   void stop() override { repeated_.stop(live_); }
   void apply(std::size_t segment) override;
 
+  allocator::Device& device_;
   allocator::CachingAllocator allocator_;
   PinnedAllocator pinned_;
   std::vector<Label> labels_;  ///< by block

@@ -25,6 +25,8 @@ class TimedMemory final : public Memory {
   void free_host(HostBlock block) override { inner_.free_host(block); }
   void empty_cache() override { inner_.empty_cache(); }
   void synchronize() override { inner_.synchronize(); }
+  StreamMark record_event(Stream stream) override { return inner_.record_event(stream); }
+  void wait_event(StreamMark mark) override { inner_.wait_event(mark); }
   bool wants_operations() const override { return true; }
   void run(const Operation& operation) override;
 

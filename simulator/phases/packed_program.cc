@@ -108,6 +108,7 @@ tape::ModelInput PackedProgram::packed_input(const MicroBatches& batch) {
   tape::ModelInput input;
   input.ids = tape_.empty({1, batch.tokens_per_rank}, DType::int64, kInput);
   input.position_ids = tape_.empty({1, batch.tokens_per_rank}, DType::int64, kInput);
+  tape_.memory().wait_event(tape_.memory().record_event(0));  // packing reads the lengths back to the host
   model_->options().packed_sequences = std::max<std::int64_t>(1, batch.sequences);
   return input;
 }

@@ -42,12 +42,15 @@ class CountedBlocks {
 /// The simulated caching allocator, over the model of a device or a real machine.
 class SimulatedBlocks {
  public:
-  SimulatedBlocks(const allocator::AllocatorSettings& settings, Bytes limit, Machine* machine = nullptr)
+  SimulatedBlocks(const allocator::AllocatorSettings& settings, Bytes limit, bool runs_ahead,
+                  Machine* machine = nullptr)
       : settings_(settings),
         machine_(machine),
         device_(limit),
         memory_(settings, machine != nullptr ? machine->device() : device_),
-        working_(machine != nullptr ? machine->attach(memory_) : memory_) {}
+        working_(machine != nullptr ? machine->attach(memory_) : memory_) {
+    if (runs_ahead) device_.run_ahead();
+  }
   SimulatedBlocks(const SimulatedBlocks&) = delete;
   SimulatedBlocks& operator=(const SimulatedBlocks&) = delete;
   ~SimulatedBlocks() {
@@ -105,6 +108,14 @@ tape::DeviceTraits traits_of(const Hardware& hardware) {
   return traits;
 }
 
+/// FSDP1 frees what it gathered on one stream while another still works with it, and is the only program here
+/// that waits for the device by itself. Large models keep the device busy, so the host is ahead; where it is
+/// not, less is reserved.
+bool runs_ahead(const Job& job) {
+  return std::any_of(job.roles.begin(), job.roles.end(),
+                     [](const Role& role) { return role.sharding.kind == ShardingKind::fsdp1; });
+}
+
 /// The process's program over `Blocks`.
 template <typename Blocks>
 class ProgramProcess final : public TrainerProcess {
@@ -122,7 +133,9 @@ class ProgramProcess final : public TrainerProcess {
       blocks_.set_expandable(action.verb == Verb::expandable_on);
       return {};
     }
-    return program_.act(action, step);
+    HEADROOM_TRY(program_.act(action, step));
+    timed_.synchronize();  // frameworks read metrics and times back at each phase's end
+    return {};
   }
   void set_others(Bytes bytes) override { blocks_.set_others(bytes); }
   State now() const override { return blocks_.now(); }
@@ -147,8 +160,8 @@ MakeTrainer program_on(Machine& machine) {
                     const Hardware& hardware) -> Result<std::unique_ptr<TrainerProcess>> {
     HEADROOM_ASSIGN(const allocator::AllocatorSettings settings,
                     allocator::parse_allocator_settings(process.allocator_settings));
-    return std::make_unique<ProgramProcess<SimulatedBlocks>>(job, pool, hardware, settings,
-                                                             hardware.total_memory, &machine);
+    return std::make_unique<ProgramProcess<SimulatedBlocks>>(
+        job, pool, hardware, settings, hardware.total_memory, runs_ahead(job), &machine);
   };
 }
 
@@ -160,7 +173,8 @@ MakeTrainer program_over(Fidelity fidelity) {
     if (fidelity == Fidelity::live_bytes)
       return std::make_unique<ProgramProcess<CountedBlocks>>(job, pool, hardware);
     const Bytes card = job.device_memory > 0 ? job.device_memory : hardware.total_memory;
-    return std::make_unique<ProgramProcess<SimulatedBlocks>>(job, pool, hardware, settings, card);
+    return std::make_unique<ProgramProcess<SimulatedBlocks>>(job, pool, hardware, settings, card,
+                                                             runs_ahead(job));
   };
 }
 

@@ -20,29 +20,7 @@ GpuMemory::~GpuMemory() {
   pinned_.empty_cache();
 }
 
-void GpuMemory::limit_gathers() {
-  constexpr std::size_t kInFlight = 2;
-  while (given_back_.size() >= kInFlight) {
-    device_.wait_event(given_back_.front());
-    static_cast<void>(device_.event_done(given_back_.front()));
-    given_back_.pop_front();
-  }
-}
-
-void GpuMemory::record_stream(Block block, Stream stream) {
-  accounts_.record_stream(block, stream);
-  if (stream == 0) leaving_ = block;
-}
-
-void GpuMemory::free(Block block) {
-  accounts_.free(block);
-  if (block == kNoBlock || block != leaving_ || failed_) return;
-  leaving_ = kNoBlock;
-  given_back_.push_back(device_.record_event(0));
-}
-
 Block GpuMemory::allocate(Bytes requested, Stream stream, Label label) {
-  if (stream != 0 && label.component == Component::gathered_parameters && !failed_) limit_gathers();
   const Block block = accounts_.allocate(requested, stream, label);
   if (block == kNoBlock) {
     failed_ = failed_ || requested > 0;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -18,9 +17,8 @@ namespace headroom::gpu {
 ///
 /// Weights are filled with small random numbers when they are made, so that products work on numbers that
 /// cost what real ones cost. The processor runs ahead of the card, and blocks that several streams used come
-/// back only when the card is done with them; as FSDP1's limit_all_gathers does, a gather waits until all but
-/// two of the gathered units given back before it are really free. After the first failure (memory, or an
-/// error of the driver) nothing more happens.
+/// back only when the card is done with them. After the first failure (memory, or an error of the driver)
+/// nothing more happens.
 class GpuMemory final : public Memory {
  public:
   /// All outlive the memory.
@@ -28,13 +26,15 @@ class GpuMemory final : public Memory {
   ~GpuMemory() override;
 
   Block allocate(Bytes requested, Stream stream, Label label) override;
-  void free(Block block) override;
-  void record_stream(Block block, Stream stream) override;
+  void free(Block block) override { accounts_.free(block); }
+  void record_stream(Block block, Stream stream) override { accounts_.record_stream(block, stream); }
   void relabel(Block block, Label label) override { accounts_.relabel(block, label); }
   HostBlock allocate_host(Bytes requested, HostKind kind, Component component) override;
   void free_host(HostBlock block) override;
   void empty_cache() override;
   void synchronize() override;
+  StreamMark record_event(Stream stream) override { return accounts_.record_event(stream); }
+  void wait_event(StreamMark mark) override { accounts_.wait_event(mark); }
   bool wants_operations() const override { return true; }
   void run(const Operation& operation) override;
 
@@ -52,7 +52,6 @@ class GpuMemory final : public Memory {
     std::unique_ptr<char[]> pageable;
   };
   Status transfer(const Operation& operation);
-  void limit_gathers();
   Status work(const Operation& operation);
 
   SimulatedMemory& accounts_;
@@ -63,8 +62,6 @@ class GpuMemory final : public Memory {
   allocator::PinnedHostAllocator pinned_;
   std::vector<Host> hosts_;  ///< by HostBlock
   std::size_t last_host_ = 0;
-  Block leaving_ = kNoBlock;                      ///< a gathered unit that the default stream used last
-  std::deque<allocator::EventToken> given_back_;  ///< when the default stream is done with such units
   PlacedOperation placed_;
   std::uint64_t seed_ = 1;
   bool failed_ = false;

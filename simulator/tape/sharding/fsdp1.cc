@@ -19,6 +19,7 @@ const std::uint16_t kFlat = operation_name("fsdp::flat_parameter"), kShard = ope
                     kReshardOnly = operation_name("fsdp::post_backward_reshard_only");
 
 constexpr int kRoot = -1;
+constexpr std::size_t kMostInFlight = 2;
 
 /// Gradients of all views of a flat parameter become one flat gradient.
 void split_backward(Node& node, std::span<Tensor> incoming, std::span<Tensor> outgoing) {
@@ -112,18 +113,9 @@ Fsdp1::Unit& Fsdp1::unit(int number) {
 
 // --- Gathering
 
-/// Units whose memory is freed and not yet available, at most.
-constexpr std::size_t kInFlight = 2;
-
-void Fsdp1::free_oldest() {
-  while (!freed_.front().empty()) freed_.front().pop_back();
-  freed_.erase(freed_.begin());
-}
-
 void Fsdp1::unshard(Unit& u) {
   if (u.unsharded) return;
   u.unsharded = true;
-  if (freed_.size() >= kInFlight) free_oldest();
   const std::uint16_t operation = tape_.operation();
   tape_.set_operation(0);
   for (Flat& flat : u.flats) {
@@ -136,6 +128,10 @@ void Fsdp1::unshard(Unit& u) {
       part = tape_.empty(flat.shard.shape(), options_.compute, kLowPrecision);
       if (options_.cpu_offload && flat.shard.dtype() != options_.compute)
         const Tensor on_device = tape_.empty(flat.shard.shape(), flat.shard.dtype(), kToDevice);
+    }
+    if (&flat == &u.flats.front() && frees_.size() >= kMostInFlight) {
+      tape_.memory().wait_event(frees_.front());
+      frees_.pop_front();
     }
     const StreamScope stream(tape_, options_.gather_stream);
     tape_.regrow_storage(flat.full, bytes_of(options_.compute, flat.padded));
@@ -164,18 +160,12 @@ void Fsdp1::make_views(Unit& u) {
 void Fsdp1::reshard(Unit& u) {
   if (!u.unsharded) return;
   u.unsharded = false;
-  std::vector<Tensor> freed;
   for (Flat& flat : u.flats) {
-    Storage& full = *flat.full->storage;
-    if (full.block == kNoBlock) continue;
-    tape_.memory().record_stream(full.block, 0);
-    const ComponentScope component(tape_, Component::gathered_parameters);
-    Tensor held = tape_.empty({0}, options_.compute, kGather);
-    std::swap(held->storage->block, full.block);
-    std::swap(held->storage->bytes, full.bytes);
-    freed.push_back(std::move(held));
+    if (flat.full->storage->block == kNoBlock) continue;
+    tape_.memory().record_stream(flat.full->storage->block, 0);
+    tape_.shrink_storage(flat.full);
   }
-  if (!freed.empty()) freed_.push_back(std::move(freed));
+  frees_.push_back(tape_.memory().record_event(0));
 }
 
 // --- Forward
@@ -206,8 +196,6 @@ void Fsdp1::after_forward(int number, Tensor& output) {
   } else if (!backward_follows && !options_.root_stays_gathered) {
     reshard(u);
   }
-  if (number == kRoot)  // nothing more is gathered: what was freed lies in the cache
-    while (!freed_.empty()) free_oldest();
   if (!backward_follows) return;
   u.forward_order.push_back(post_forward_order_.size());
   post_forward_order_.push_back(static_cast<std::size_t>(&u - units_.data()));
@@ -235,8 +223,6 @@ void Fsdp1::reduce(Unit& u, Flat& flat) {
   const std::uint16_t operation = tape_.operation();
   tape_.set_operation(0);
   reshard(u);
-  if (u.number == kRoot)
-    while (!freed_.empty()) free_oldest();
   if (sync_) {
     const ComponentScope component(tape_, Component::communication);
     const StreamScope stream(tape_, options_.reduce_stream);
@@ -271,7 +257,6 @@ void Fsdp1::finish_backward() {
     u.forward_order.clear();
   }
   post_forward_order_.clear();
-  while (!freed_.empty()) free_oldest();
 }
 
 // --- Shards

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <vector>
 
 #include "simulator/tape/sharding/runtime.h"
@@ -13,12 +14,12 @@ namespace headroom::tape {
 ///
 /// Follows torch/distributed/fsdp of PyTorch 2.x allocation by allocation:
 ///   wrap      parameters (made on the host: brought here one by one), the flat parameter, this rank's part
+///   limit     before it gathers, the host waits until the device has passed the free of the unit before the last
+///   (limit_all_gathers, two in flight), so that it runs at most that far ahead
 ///   unshard   this rank's part in the compute dtype (pre-unshard stream), the gathered flat parameter
 ///   (unshard stream) reshard   the gathered flat parameter's storage is emptied; the root keeps it to the
 ///   end of the backward, and after
-///             a forward without backward for good when `root_stays_gathered`. The kernels that read a freed
-///             unit may still run: the rate limiter lets two such units exist, and waits for the older one
-///             before it gathers another
+///             a forward without backward for good when `root_stays_gathered`
 ///   one rank  nothing is gathered or scattered (NO_SHARD): a copy in the compute dtype, a gradient in the
 ///             reduce dtype
 ///   reduce    the flat gradient in the reduce dtype, a padded copy if the length does not divide, this
@@ -63,7 +64,6 @@ class Fsdp1 : public ShardingRuntime {
   void unshard(Unit& unit);
   void make_views(Unit& unit);
   void reshard(Unit& unit);
-  void free_oldest();
   void before_backward(Unit& unit);
   void reduce(Unit& unit, Flat& flat);
   void finish_backward();
@@ -73,7 +73,7 @@ class Fsdp1 : public ShardingRuntime {
   ShardingOptions options_;
   std::vector<Unit> units_;  ///< layers, then the root
   std::vector<std::size_t> post_forward_order_;
-  std::vector<std::vector<Tensor>> freed_;  ///< gathered units that kernels may still read, the oldest first
+  std::deque<StreamMark> frees_;  ///< behind the last use of units freed since the host waited
   bool sync_ = true;
   bool callback_queued_ = false;
 };

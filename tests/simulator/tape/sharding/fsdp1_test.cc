@@ -4,7 +4,9 @@
 
 #include "models/architecture/read.h"
 #include "models/document/document.h"
+#include "simulator/allocator/virtual_device.h"
 #include "simulator/memory/counting_memory.h"
+#include "simulator/memory/simulated_memory.h"
 #include "simulator/tape/operations/reduce.h"
 
 namespace headroom::tape {
@@ -104,6 +106,39 @@ TEST(Fsdp1, TheRootsReductionHoldsTheGradientInBothDtypes) {
   // shards' gradients of the layers.
   const Bytes layers = 4 * (tiny().parameters() - kRootElements) / 2;
   EXPECT_GE(run.memory.peak(), run.held(Component::weights) + layers + kRootElements * (2 + 4 + 2));
+}
+
+/// Reserved after a forward of `layers` layers of 20 MiB and more, on a device that is idle or behind the host.
+Bytes reserved_by_forward(int layers, bool host_runs_ahead) {
+  const auto config = parse_document(
+      R"({"model_type": "llama", "vocab_size": 1000, "hidden_size": 1024, "intermediate_size": 2816,
+          "num_attention_heads": 8, "num_key_value_heads": 8, "tie_word_embeddings": false, "num_hidden_layers": )" +
+          std::to_string(layers) + "}",
+      "small");
+  allocator::VirtualDevice device(16 * kGiB);
+  if (host_runs_ahead) device.run_ahead();
+  SimulatedMemory memory({}, device);
+  Tape tape(memory);
+  Engine engine(tape);
+  ModelOptions options;
+  options.dtype = DType::fp32;
+  auto model = make_model(tape, make_architecture(*config, "small").value(), "actor", options).value();
+  Fsdp1 fsdp(*model, engine, {.ranks = 1024});
+  const GradMode no_grad(tape, false);
+  memory.empty_cache();
+  const Bytes before = memory.allocator().reserved();
+  ModelInput input;
+  input.ids = tape.empty({1, 64}, DType::int64, 0);
+  const Tensor output = model->forward(input);
+  return memory.allocator().reserved() - before;
+}
+
+TEST(Fsdp1, AHostThatRunsAheadHoldsOneMoreGatheredUnitAndNoMore) {
+  constexpr std::int64_t kLayer = 4 * 1024 * 1024 + 3 * 1024 * 2816 + 2 * 1024;
+  const Bytes idle = reserved_by_forward(4, false);
+  const Bytes ahead = reserved_by_forward(4, true);
+  EXPECT_EQ(ahead - idle, round_up(kLayer * 2, 2 * kMiB));
+  EXPECT_LE(reserved_by_forward(9, true), ahead + 2 * kMiB);  // more layers, one more small segment
 }
 
 }  // namespace
