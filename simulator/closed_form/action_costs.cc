@@ -6,6 +6,7 @@
 #include <string>
 
 #include "simulator/memory/counting_memory.h"
+#include "simulator/memory/forwarding_memory.h"
 #include "simulator/memory/timed_memory.h"
 #include "simulator/phases/trainer.h"
 
@@ -71,32 +72,16 @@ void join_pieces(std::vector<Moment>& moments) {
 }
 
 /// Notes when the program empties the cache, which a sum of live blocks does not show.
-class EmptyNoting final : public Memory {
+class EmptyNoting final : public ForwardingMemory {
  public:
-  explicit EmptyNoting(Memory& inner) : inner_(inner) {}
-  Block allocate(Bytes requested, Stream stream, Label label) override {
-    return inner_.allocate(requested, stream, label);
-  }
-  void free(Block block) override { inner_.free(block); }
-  void record_stream(Block block, Stream stream) override { inner_.record_stream(block, stream); }
-  void relabel(Block block, Label label) override { inner_.relabel(block, label); }
-  HostBlock allocate_host(Bytes requested, HostKind kind, Component component) override {
-    return inner_.allocate_host(requested, kind, component);
-  }
-  void free_host(HostBlock block) override { inner_.free_host(block); }
+  using ForwardingMemory::ForwardingMemory;
   void empty_cache() override {
     emptied_ = true;
-    inner_.empty_cache();
+    ForwardingMemory::empty_cache();
   }
-  void synchronize() override { inner_.synchronize(); }
-  StreamMark record_event(Stream stream) override { return inner_.record_event(stream); }
-  void wait_event(StreamMark mark) override { inner_.wait_event(mark); }
-  bool wants_operations() const override { return inner_.wants_operations(); }
-  void run(const Operation& operation) override { inner_.run(operation); }
   bool take_emptied() { return std::exchange(emptied_, false); }
 
  private:
-  Memory& inner_;
   bool emptied_ = false;
 };
 
@@ -108,7 +93,7 @@ class Recorder {
         memory_(true),
         noting_(memory_),
         timed_(noting_, hardware, job.pools.front().gpus_per_node),
-        trainer_(job, timed_, traits(hardware)) {
+        trainer_(job, timed_, phases::traits_of(hardware)) {
     trainer_.repeat = &timed_.repeat;
   }
 
@@ -121,13 +106,6 @@ class Recorder {
   }
 
  private:
-  static tape::DeviceTraits traits(const Hardware& hardware) {
-    tape::DeviceTraits out;
-    if (hardware.multiprocessors > 0) out.multiprocessors = hardware.multiprocessors;
-    if (hardware.cublas_workspace > 0) out.cublas_workspace = hardware.cublas_workspace;
-    return out;
-  }
-
   Status run(const PhaseSpec& phase, int step) {
     for (const Action& action : phase.actions) {
       Recorded& out = actions_.emplace_back();

@@ -43,6 +43,7 @@ class SimulatedMemory final : public Memory, private Repetition {
   bool left_out_wrongly() const { return left_out_wrongly_; }
 
   allocator::CachingAllocator& allocator() { return allocator_; }
+  const allocator::CachingAllocator& allocator() const { return allocator_; }
   const Breakdown& live() const { return live_; }
   /// By component, at the first moment of the highest allocated value since `reset_peaks`.
   const Breakdown& at_peak() const { return at_peak_; }

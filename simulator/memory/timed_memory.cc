@@ -8,7 +8,7 @@
 namespace headroom {
 
 void TimedMemory::run(const Operation& operation) {
-  inner_.run(operation);
+  inner().run(operation);
   seconds_ += repeat * seconds(operation);
 }
 

@@ -211,8 +211,7 @@ Result<Report> simulate(const Job& job, const SimulateOptions& options) {
 SimulateOptions options_for(const Job& job, const Hardware& hardware) {
   SimulateOptions out;
   out.total_memory = job.device_memory > 0 ? job.device_memory : hardware.total_memory;
-  if (hardware.multiprocessors > 0) out.traits.multiprocessors = hardware.multiprocessors;
-  if (hardware.cublas_workspace > 0) out.traits.cublas_workspace = hardware.cublas_workspace;
+  out.traits = phases::traits_of(hardware);
   const std::int64_t communicators = job.processes.empty() ? 0 : job.processes.front().communicators;
   out.outside.emplace(hardware, communicators, job.pools.empty() ? 1 : job.pools.front().gpus());
   return out;

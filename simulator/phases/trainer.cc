@@ -27,6 +27,13 @@ constexpr std::size_t kStreamsARole = 3;
 
 }  // namespace
 
+tape::DeviceTraits traits_of(const Hardware& hardware) {
+  tape::DeviceTraits traits;
+  if (hardware.multiprocessors > 0) traits.multiprocessors = hardware.multiprocessors;
+  if (hardware.cublas_workspace > 0) traits.cublas_workspace = hardware.cublas_workspace;
+  return traits;
+}
+
 Trainer::Trainer(const Job& job, Memory& memory, const tape::DeviceTraits& traits)
     : job_(job), tape_(memory, traits), engine_(tape_) {
   tape_.label().component = Component::temporaries;

@@ -4,9 +4,13 @@
 #include <memory>
 #include <string>
 
+#include "simulator/hardware/hardware.h"
 #include "simulator/phases/role_program.h"
 
 namespace headroom::phases {
+
+/// What operations read off a kind of GPU; the tape's own figures where the profile states none.
+tape::DeviceTraits traits_of(const Hardware& hardware);
 
 /// One training process on one rank: its roles' programs and the step's tensors. Executes actions.
 class Trainer {

@@ -89,9 +89,7 @@ class SimulatedBlocks {
   Bytes inactive_split() const { return allocator().inactive_split(); }
 
  private:
-  allocator::CachingAllocator& allocator() const {
-    return const_cast<SimulatedBlocks&>(*this).memory_.allocator();
-  }
+  const allocator::CachingAllocator& allocator() const { return memory_.allocator(); }
 
   allocator::AllocatorSettings settings_;
   Bytes others_ = 0;
@@ -100,13 +98,6 @@ class SimulatedBlocks {
   SimulatedMemory memory_;
   Memory& working_;  ///< what programs call: `memory_`, or the machine over it
 };
-
-tape::DeviceTraits traits_of(const Hardware& hardware) {
-  tape::DeviceTraits traits;
-  if (hardware.multiprocessors > 0) traits.multiprocessors = hardware.multiprocessors;
-  if (hardware.cublas_workspace > 0) traits.cublas_workspace = hardware.cublas_workspace;
-  return traits;
-}
 
 /// FSDP1 frees what it gathered on one stream while another still works with it, and is the only program here
 /// that waits for the device by itself. Large models keep the device busy, so the host is ahead; where it is
@@ -124,7 +115,7 @@ class ProgramProcess final : public TrainerProcess {
   ProgramProcess(const Job& job, const Pool& pool, const Hardware& hardware, Arguments&&... arguments)
       : blocks_(std::forward<Arguments>(arguments)...),
         timed_(blocks_.memory(), hardware, pool.gpus_per_node),
-        program_(job, timed_, traits_of(hardware)) {
+        program_(job, timed_, phases::traits_of(hardware)) {
     program_.repeat = &timed_.repeat;
   }
 
