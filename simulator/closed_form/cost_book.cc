@@ -68,9 +68,8 @@ void forget_passing(Role& role) {
   role.epochs = 1;
 }
 
-/// Settings that decide only where weights and states lie between passes.
-void forget_residency(Role& role) {
-  role.offload_pinned = true;
+/// Settings that only the node's host sees.
+void forget_loading(Role& role) {
   role.loads_on_every_rank = role.model_in_shared_memory = false;
 }
 
@@ -80,7 +79,7 @@ Job residency_part(const Job& job, const Process& process, const std::vector<Rol
   out.step = actions_of(job.step, roles);
   for (Role& role : out.roles) {
     forget_passing(role);
-    role.loads_on_every_rank = role.model_in_shared_memory = false;
+    forget_loading(role);
     role.parallel.ulysses = 1;
   }
   // One short sequence a rank: one micro-batch, one optimizer step.
@@ -121,15 +120,24 @@ bool trains(const Job& job, const Role& role) {
   return false;
 }
 
-Job forward_part(const Job& job, const Process& process, const std::vector<Role>& roles,
-                 const Action& forward) {
+/// Two steps of a pass over the real micro-batches, wherever weights and states lie between them.
+Job pass_part(const Job& job, const Process& process, const std::vector<Role>& roles) {
   Job out = skeleton(job, process, roles);
   out.steps = 2;
-  out.resumed = false;
   out.engines.resize(std::min<std::size_t>(1, out.engines.size()));
   for (Engine& engine : out.engines) engine.sync = {};
   for (Role& role : out.roles) {
-    forget_residency(role);
+    role.offload_pinned = true;
+    forget_loading(role);
+  }
+  return out;
+}
+
+Job forward_part(const Job& job, const Process& process, const std::vector<Role>& roles,
+                 const Action& forward) {
+  Job out = pass_part(job, process, roles);
+  out.resumed = false;
+  for (Role& role : out.roles) {
     role.optimizer = {};
     role.recompute = {};
     role.activation_offload = false;
@@ -150,12 +158,8 @@ Job forward_part(const Job& job, const Process& process, const std::vector<Role>
 
 Job training_part(const Job& job, const Process& process, const std::vector<Role>& roles,
                   const std::optional<Action>& forward) {
-  Job out = skeleton(job, process, roles);
-  out.steps = 2;
-  out.engines.resize(std::min<std::size_t>(1, out.engines.size()));
-  for (Engine& engine : out.engines) engine.sync = {};
+  Job out = pass_part(job, process, roles);
   for (Role& role : out.roles) {
-    forget_residency(role);
     role.forward = {.sequences = 1};
     role.loss.logprob_entropy = Entropy::none;
   }
