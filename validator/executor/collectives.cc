@@ -33,14 +33,19 @@ Status touch_rest(const Placed& out, std::int64_t done, DType dtype, cudaStream_
 
 }  // namespace
 
+Result<Communicator*> Kernels::group_of(Worker& worker, const PlacedOperation& work) {
+  const std::int64_t ranks = work.operation->sizes[0];
+  if (worker.groups_ == nullptr || ranks < 2 || work.outputs.empty()) return nullptr;
+  return worker.groups_->of(ranks);
+}
+
 // Output: the whole; the input is this rank's part, or where the program names none its place in the output.
 Result<Covered> Kernels::all_gather(Worker& worker, const PlacedOperation& work, cudaStream_t stream) {
-  const std::int64_t ranks = work.operation->sizes[0];
-  if (worker.groups_ == nullptr || ranks < 2 || work.outputs.empty()) return Covered::no;
+  HEADROOM_ASSIGN(Communicator * group, group_of(worker, work));
+  if (group == nullptr) return Covered::no;
   const Placed& out = work.outputs[0];
-  HEADROOM_ASSIGN(Communicator * group, worker.groups_->of(ranks));
   const Message whole = message(out);
-  const std::int64_t part = whole.elements / ranks;
+  const std::int64_t part = whole.elements / work.operation->sizes[0];
   if (part == 0) return Covered::no;
   const char* from = out.at + bytes_of(whole.dtype, part * group->rank());
   if (!work.inputs.empty() && work.inputs[0].bytes() >= bytes_of(whole.dtype, part)) from = work.inputs[0].at;
@@ -50,22 +55,20 @@ Result<Covered> Kernels::all_gather(Worker& worker, const PlacedOperation& work,
 }
 
 Result<Covered> Kernels::reduce_scatter(Worker& worker, const PlacedOperation& work, cudaStream_t stream) {
-  const std::int64_t ranks = work.operation->sizes[0];
-  if (worker.groups_ == nullptr || ranks < 2 || work.outputs.empty() || work.inputs.empty())
-    return Covered::no;
+  if (work.inputs.empty()) return Covered::no;
+  HEADROOM_ASSIGN(Communicator * group, group_of(worker, work));
+  if (group == nullptr) return Covered::no;
   const Placed &in = work.inputs[0], &out = work.outputs[0];
-  HEADROOM_ASSIGN(Communicator * group, worker.groups_->of(ranks));
-  const std::int64_t part = std::min(out.elements, in.elements / ranks);
+  const std::int64_t part = std::min(out.elements, in.elements / work.operation->sizes[0]);
   if (part == 0 || in.dtype != out.dtype) return Covered::no;
   HEADROOM_TRY(group->reduce_scatter(in.at, out.at, part, out.dtype, Reduction::average, stream));
   return Covered::yes;
 }
 
 Result<Covered> Kernels::all_reduce(Worker& worker, const PlacedOperation& work, cudaStream_t stream) {
-  const std::int64_t ranks = work.operation->sizes[0];
-  if (worker.groups_ == nullptr || ranks < 2 || work.outputs.empty()) return Covered::no;
+  HEADROOM_ASSIGN(Communicator * group, group_of(worker, work));
+  if (group == nullptr) return Covered::no;
   const Placed& out = work.outputs[0];
-  HEADROOM_ASSIGN(Communicator * group, worker.groups_->of(ranks));
   const Message whole = message(out);
   const bool apart = !work.inputs.empty() && work.inputs[0].bytes() >= out.bytes();
   HEADROOM_TRY(group->all_reduce(apart ? work.inputs[0].at : out.at, out.at, whole.elements, whole.dtype,
@@ -74,13 +77,12 @@ Result<Covered> Kernels::all_reduce(Worker& worker, const PlacedOperation& work,
 }
 
 Result<Covered> Kernels::all_to_all(Worker& worker, const PlacedOperation& work, cudaStream_t stream) {
-  const std::int64_t ranks = work.operation->sizes[0];
-  if (worker.groups_ == nullptr || ranks < 2 || work.outputs.empty() || work.inputs.empty())
-    return Covered::no;
+  if (work.inputs.empty()) return Covered::no;
+  HEADROOM_ASSIGN(Communicator * group, group_of(worker, work));
+  if (group == nullptr) return Covered::no;
   const Placed &in = work.inputs[0], &out = work.outputs[0];
-  HEADROOM_ASSIGN(Communicator * group, worker.groups_->of(ranks));
   const Message whole = message(out);
-  const std::int64_t part = std::min(whole.elements, message(in).elements) / ranks;
+  const std::int64_t part = std::min(whole.elements, message(in).elements) / work.operation->sizes[0];
   if (part == 0 || in.dtype != out.dtype) return Covered::no;
   HEADROOM_TRY(group->all_to_all(in.at, out.at, part, whole.dtype, stream));
   HEADROOM_TRY(touch_rest(out, part * group->ranks(), whole.dtype, stream));
@@ -88,10 +90,9 @@ Result<Covered> Kernels::all_to_all(Worker& worker, const PlacedOperation& work,
 }
 
 Result<Covered> Kernels::broadcast(Worker& worker, const PlacedOperation& work, cudaStream_t stream) {
-  const std::int64_t ranks = work.operation->sizes[0];
-  if (worker.groups_ == nullptr || ranks < 2 || work.outputs.empty()) return Covered::no;
+  HEADROOM_ASSIGN(Communicator * group, group_of(worker, work));
+  if (group == nullptr) return Covered::no;
   const Placed& out = work.outputs[0];
-  HEADROOM_ASSIGN(Communicator * group, worker.groups_->of(ranks));
   const Message whole = message(out);
   HEADROOM_TRY(group->broadcast(out.at, out.at, whole.elements, whole.dtype, 0, stream));
   return Covered::yes;

@@ -36,6 +36,9 @@ struct Kernels {
   static Result<Covered> all_to_all(Worker&, const PlacedOperation&, cudaStream_t);
   static Result<Covered> broadcast(Worker&, const PlacedOperation&, cudaStream_t);
   static Result<Covered> optimizer(Worker&, const PlacedOperation&, cudaStream_t);
+
+  /// The communicator of a collective; null where it runs alone or writes nothing.
+  static Result<Communicator*> group_of(Worker&, const PlacedOperation&);
 };
 
 }  // namespace headroom::gpu
