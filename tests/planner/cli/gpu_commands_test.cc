@@ -1,10 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "planner/cli/command.h"
-#include "planner/cli/run.h"
+#include "tests/planner/cli/outcome.h"
 #include "tests/support/data.h"
 #include "validator/validate.h"
 
@@ -13,12 +12,10 @@ namespace {
 
 /// Commands that need a GPU, on a machine without a usable one: one sentence, exit 2, nothing else.
 void expect_one_sentence(const std::vector<std::string>& words) {
-  std::istringstream in;
-  std::ostringstream out, err;
-  Streams streams{in, out, err};
-  EXPECT_EQ(run(commands(), words, streams), kBadInput) << words[0];
-  EXPECT_EQ(out.str(), "");
-  const std::string text = err.str();
+  const Outcome outcome = run_words(commands(), words);
+  EXPECT_EQ(outcome.code, kBadInput) << words[0];
+  EXPECT_EQ(outcome.out, "");
+  const std::string& text = outcome.err;
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
   EXPECT_EQ(text.find("headroom: "), 0u) << text;
   EXPECT_NE(text.find("expected"), std::string::npos) << text;
@@ -41,13 +38,10 @@ TEST(GpuCommands, MoreRanksThanTheJobHasAreRefused) {
 }
 
 TEST(GpuCommands, AProfileNeedsNoGpuWhereMeasurementsExist) {
-  std::istringstream in;
-  std::ostringstream out, err;
-  Streams streams{in, out, err};
   const std::string measured = test::source("validator/results/h100-2026-11-28/calibrate.json").string();
-  EXPECT_EQ(run(commands(), {"calibrate", "--from", measured, "--profile", "-"}, streams), kDone)
-      << err.str();
-  EXPECT_EQ(out.str().find("name: NVIDIA H100 80GB HBM3\n"), 0u) << out.str().substr(0, 200);
+  const Outcome outcome = run_words(commands(), {"calibrate", "--from", measured, "--profile", "-"});
+  EXPECT_EQ(outcome.code, kDone) << outcome.err;
+  EXPECT_EQ(outcome.out.find("name: NVIDIA H100 80GB HBM3\n"), 0u) << outcome.out.substr(0, 200);
 }
 
 }  // namespace

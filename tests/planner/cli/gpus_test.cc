@@ -3,10 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "planner/cli/run.h"
 #include "simulator/hardware/library.h"
+#include "tests/planner/cli/outcome.h"
 
 namespace headroom::cli {
 namespace {
@@ -14,19 +13,9 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-struct Outcome {
-  int code;
-  std::string out, err;
-};
-
 Outcome run_gpus(std::vector<std::string> words) {
-  std::istringstream in;
-  std::ostringstream out, err;
-  Streams streams{in, out, err};
   words.insert(words.begin(), "gpus");
-  const std::vector<Command> table = {gpus_command()};
-  const int code = run(table, words, streams);
-  return {code, out.str(), err.str()};
+  return run_words(std::vector<Command>{gpus_command()}, words);
 }
 
 TEST(Gpus, ListsEveryProfileOnALine) {

@@ -5,9 +5,8 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "planner/cli/run.h"
+#include "tests/planner/cli/outcome.h"
 #include "tests/support/data.h"
 
 namespace headroom::cli {
@@ -16,18 +15,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using testing::HasSubstr;
 
-struct Outcome {
-  int code;
-  std::string out, err;
-};
-
 Outcome run_models(std::vector<std::string> words) {
   words.insert(words.begin(), "models");
-  std::istringstream in;
-  std::ostringstream out, err;
-  Streams streams{in, out, err};
-  const int code = run(commands(), words, streams);
-  return {code, out.str(), err.str()};
+  return run_words(commands(), words);
 }
 
 TEST(Models, ListsFamiliesAndPublicModels) {

@@ -4,12 +4,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "planner/cli/replay.h"
-#include "planner/cli/run.h"
 #include "planner/cli/simulate.h"
 #include "simulator/replay/snapshot_reader.h"
+#include "tests/planner/cli/outcome.h"
 #include "tests/support/data.h"
 
 namespace headroom::cli {
@@ -19,18 +18,8 @@ using nlohmann::json;
 using testing::Contains;
 using testing::StartsWith;
 
-struct Outcome {
-  int code;
-  std::string out, err;
-};
-
 Outcome run_words(const std::vector<std::string>& words) {
-  std::istringstream in;
-  std::ostringstream out, err;
-  Streams streams{in, out, err};
-  const std::vector<Command> table = {replay_command(), simulate_command()};
-  const int code = run(table, words, streams);
-  return {code, out.str(), err.str()};
+  return run_words(std::vector<Command>{replay_command(), simulate_command()}, words);
 }
 
 class SimulatedPickle : public testing::TestWithParam<const char*> {

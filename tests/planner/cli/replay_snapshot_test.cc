@@ -5,10 +5,9 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "planner/cli/replay.h"
-#include "planner/cli/run.h"
+#include "tests/planner/cli/outcome.h"
 #include "tests/support/data.h"
 
 namespace headroom::cli {
@@ -18,19 +17,9 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
-struct Outcome {
-  int code;
-  std::string out, err;
-};
-
 Outcome run_replay(std::vector<std::string> words) {
-  std::istringstream in;
-  std::ostringstream out, err;
-  Streams streams{in, out, err};
   words.insert(words.begin(), "replay");
-  const std::vector<Command> table = {replay_command()};
-  const int code = run(table, words, streams);
-  return {code, out.str(), err.str()};
+  return run_words(std::vector<Command>{replay_command()}, words);
 }
 
 std::string snapshot(const std::string& name) {

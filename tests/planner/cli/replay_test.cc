@@ -4,10 +4,9 @@
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
-#include "planner/cli/run.h"
 #include "simulator/replay/text_file.h"
+#include "tests/planner/cli/outcome.h"
 #include "tests/support/data.h"
 
 namespace headroom::cli {
@@ -16,19 +15,9 @@ namespace {
 using testing::EndsWith;
 using testing::HasSubstr;
 
-struct Outcome {
-  int code;
-  std::string out, err;
-};
-
 Outcome run_replay(std::vector<std::string> words) {
-  std::istringstream in;
-  std::ostringstream out, err;
-  Streams streams{in, out, err};
   words.insert(words.begin(), "replay");
-  const std::vector<Command> table = {replay_command()};
-  const int code = run(table, words, streams);
-  return {code, out.str(), err.str()};
+  return run_words(std::vector<Command>{replay_command()}, words);
 }
 
 TEST(Replay, AllRecordedCasesVerify) {

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "planner/cli/output.h"
+#include "tests/planner/cli/outcome.h"
 
 namespace headroom::cli {
 namespace {
@@ -37,17 +38,8 @@ const std::vector<Command>& table() {
   return commands;
 }
 
-struct Outcome {
-  int code;
-  std::string out, err;
-};
-
 Outcome run_words(const std::vector<std::string>& words) {
-  std::istringstream in;
-  std::ostringstream out, err;
-  Streams streams{in, out, err};
-  const int code = run(table(), words, streams);
-  return {code, out.str(), err.str()};
+  return run_words(table(), words);
 }
 
 TEST(Run, PassesFlagsAndPositionalsOn) {
