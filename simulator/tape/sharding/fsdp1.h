@@ -13,17 +13,19 @@ namespace headroom::tape {
 /// when the last of them exists.
 ///
 /// Follows torch/distributed/fsdp of PyTorch 2.x allocation by allocation:
-///   wrap      parameters (made on the host: brought here one by one), the flat parameter, this rank's part
-///   limit     before it gathers, the host waits until the device has passed the free of the unit before the last
-///   (limit_all_gathers, two in flight), so that it runs at most that far ahead
-///   unshard   this rank's part in the compute dtype (pre-unshard stream), the gathered flat parameter
-///   (unshard stream) reshard   the gathered flat parameter's storage is emptied; the root keeps it to the
-///   end of the backward, and after
-///             a forward without backward for good when `root_stays_gathered`
-///   one rank  nothing is gathered or scattered (NO_SHARD): a copy in the compute dtype, a gradient in the
-///             reduce dtype
-///   reduce    the flat gradient in the reduce dtype, a padded copy if the length does not divide, this
-///   rank's part
+///  * wrap: parameters (made on the host: brought here one by one), the flat parameter, this rank's part.
+///  * unshard: this rank's part in the compute dtype (pre-unshard stream); then the host waits until the
+///  device
+///    has passed the free of the unit before the last (limit_all_gathers, two in flight), so that it runs at
+///    most that far ahead; then the gathered flat parameter (unshard stream).
+///  * reshard: the gathered flat parameter's storage is emptied. The root keeps it to the end of the
+///  backward,
+///    and after a forward without backward for good when `root_stays_gathered`.
+///  * reduce: the flat gradient in the reduce dtype, a padded copy if the length does not divide, this rank's
+///    part.
+///  * one rank: nothing is gathered or scattered (NO_SHARD): a copy in the compute dtype, a gradient in the
+///    reduce dtype.
+///
 /// No recording proves this file; see docs/ACCURACY.md for what is proved.
 class Fsdp1 : public ShardingRuntime {
  public:
