@@ -5,6 +5,7 @@
 #include <array>
 
 #include "planner/configuration/override.h"
+#include "planner/frameworks/deepspeed_chat/read.h"
 #include "planner/frameworks/job/framework.h"
 #include "planner/frameworks/torch/read.h"
 #include "planner/frameworks/verl/knobs.h"
@@ -35,6 +36,14 @@ std::span<const Framework> frameworks() {
                 .with = verl::with,
                 .settings_of = verl::settings_for,
                 .write = write_back},
+      Framework{.name = "deepspeed-chat",
+                .summary = "DeepSpeed-Chat's PPO step: four DeepSpeed engines, ZeRO 0 to 3",
+                .detect = deepspeed_chat::detect,
+                .read = deepspeed_chat::read,
+                .knobs = nullptr,
+                .with = nullptr,
+                .settings_of = nullptr,
+                .write = nullptr},
       Framework{.name = "torch",
                 .summary = "a plain PyTorch loop: PPO or GRPO with Transformers models",
                 .detect = torch::detect,

@@ -24,10 +24,11 @@ constexpr Names<WeightExport, 4> kWeightExport = {{{WeightExport::per_tensor, "p
                                                    {WeightExport::full_parameters, "full_parameters"},
                                                    {WeightExport::layers, "layers"}}};
 
-constexpr Names<ShardingKind, 8> kShardingKind = {{{ShardingKind::none, "none"},
+constexpr Names<ShardingKind, 9> kShardingKind = {{{ShardingKind::none, "none"},
                                                    {ShardingKind::data_parallel, "data_parallel"},
                                                    {ShardingKind::fsdp1, "fsdp1"},
                                                    {ShardingKind::fsdp2, "fsdp2"},
+                                                   {ShardingKind::zero0, "zero0"},
                                                    {ShardingKind::zero1, "zero1"},
                                                    {ShardingKind::zero2, "zero2"},
                                                    {ShardingKind::zero3, "zero3"},
@@ -69,7 +70,12 @@ constexpr Names<HeadKind, 3> kHeadKind = {{{HeadKind::language_model, "language_
                                            {HeadKind::scalar, "scalar"},
                                            {HeadKind::sequence_classification, "sequence_classification"}}};
 
-constexpr Names<Verb, 26> kVerb = {{{Verb::join_group, "join_group"},
+constexpr Names<TrainerCode, 4> kTrainerCode = {{{TrainerCode::plain, "plain"},
+                                                 {TrainerCode::deepspeed_chat, "deepspeed_chat"},
+                                                 {TrainerCode::trl_grpo, "trl_grpo"},
+                                                 {TrainerCode::trl_ppo, "trl_ppo"}}};
+
+constexpr Names<Verb, 32> kVerb = {{{Verb::join_group, "join_group"},
                                     {Verb::take_prompts, "take_prompts"},
                                     {Verb::drop_prompts, "drop_prompts"},
                                     {Verb::take_rewards, "take_rewards"},
@@ -84,6 +90,12 @@ constexpr Names<Verb, 26> kVerb = {{{Verb::join_group, "join_group"},
                                     {Verb::forward, "forward"},
                                     {Verb::experience, "experience"},
                                     {Verb::train, "train"},
+                                    {Verb::gather_logprobs, "gather_logprobs"},
+                                    {Verb::drop_outputs, "drop_outputs"},
+                                    {Verb::loss, "loss"},
+                                    {Verb::backward, "backward"},
+                                    {Verb::optimizer_step, "optimizer_step"},
+                                    {Verb::reset_peaks, "reset_peaks"},
                                     {Verb::generate, "generate"},
                                     {Verb::start_engine, "start_engine"},
                                     {Verb::export_weights, "export_weights"},
@@ -96,8 +108,10 @@ constexpr Names<Verb, 26> kVerb = {{{Verb::join_group, "join_group"},
                                     {Verb::expandable_on, "expandable_on"},
                                     {Verb::expandable_off, "expandable_off"}}};
 
-constexpr Names<Output, 3> kOutput = {
-    {{Output::logprobs, "logprobs"}, {Output::values, "values"}, {Output::rewards, "rewards"}}};
+constexpr Names<Output, 4> kOutput = {{{Output::logprobs, "logprobs"},
+                                       {Output::values, "values"},
+                                       {Output::rewards, "rewards"},
+                                       {Output::logits, "logits"}}};
 
 constexpr Names<DType, 11> kDType = {{{DType::fp32, "fp32"},
                                       {DType::fp16, "fp16"},
@@ -141,6 +155,7 @@ HEADROOM_ENUM_NAMES(TokenLogprob, kTokenLogprob)
 HEADROOM_ENUM_NAMES(Entropy, kEntropy)
 HEADROOM_ENUM_NAMES(AttentionImplementation, kAttention)
 HEADROOM_ENUM_NAMES(HeadKind, kHeadKind)
+HEADROOM_ENUM_NAMES(TrainerCode, kTrainerCode)
 HEADROOM_ENUM_NAMES(Verb, kVerb)
 HEADROOM_ENUM_NAMES(Output, kOutput)
 HEADROOM_ENUM_NAMES(DType, kDType)

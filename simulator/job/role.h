@@ -16,18 +16,19 @@ namespace headroom {
 
 /// How numbers are stored and computed.
 struct Precision {
-  DType weights = DType::bf16;    ///< storage of the (sharded) parameters
-  DType compute = DType::bf16;    ///< of matrix products and activations
-  bool autocast = false;          ///< compute dtype through torch.autocast rather than stored weights
-  std::optional<DType> master;    ///< separate master copy kept by the optimizer
-  DType gradients = DType::bf16;  ///< of `.grad` (of the shard, when sharded)
-  DType reduce = DType::fp32;     ///< of gradient reduction
-  bool gradient_scaler = false;   ///< fp16 loss scaling
-  bool steps_overflow = false;    ///< every step overflows and is skipped (fp16 at the start of many runs)
+  DType weights = DType::bf16;     ///< storage of the (sharded) parameters
+  DType compute = DType::bf16;     ///< of matrix products and activations
+  bool autocast = false;           ///< compute dtype through torch.autocast rather than stored weights
+  std::optional<DType> master;     ///< separate master copy kept by the optimizer
+  DType gradients = DType::bf16;   ///< of `.grad` (of the shard, when sharded)
+  DType reduce = DType::fp32;      ///< of gradient reduction
+  bool gradient_scaler = false;    ///< fp16 loss scaling
+  std::int64_t skipped_steps = 0;  ///< the first steps overflow and are skipped, while the loss scale falls
   bool operator==(const Precision&) const = default;
 };
 
-enum class ShardingKind { none, data_parallel, fsdp1, fsdp2, zero1, zero2, zero3, megatron };
+/// zero0: DeepSpeed's engine around an unsharded model (its own mixed-precision optimizer, flat weights).
+enum class ShardingKind { none, data_parallel, fsdp1, fsdp2, zero0, zero1, zero2, zero3, megatron };
 
 /// How weights, gradients and optimizer states are spread over data-parallel ranks, and when they are
 /// gathered.
@@ -46,6 +47,7 @@ struct Sharding {
   std::int64_t reduce_bucket = 500'000'000, allgather_bucket = 500'000'000;
   std::int64_t prefetch_bucket = 50'000'000, max_live_parameters = 1'000'000'000;
   std::int64_t persistence_threshold = 100'000;
+  std::int64_t max_reuse_distance = 1'000'000'000;
   bool contiguous_gradients = true, overlap_communication = false;
   bool offload_optimizer = false, offload_parameters = false, pin_memory = false;
   bool distributed_optimizer = true;  ///< Megatron
@@ -121,6 +123,9 @@ struct MicroBatch {
   bool operator==(const MicroBatch&) const = default;
 };
 
+/// Whose trainer code runs a role's passes: what it keeps between them, how its losses are written.
+enum class TrainerCode { plain, deepspeed_chat, trl_grpo, trl_ppo };
+
 /// A model with a part to play: actor, ref, critic, reward.
 struct Role {
   std::string name;
@@ -140,7 +145,9 @@ struct Role {
   std::optional<LoraSpec> lora;
   LossSpec loss;
   AttentionImplementation attention = AttentionImplementation::sdpa;
+  TrainerCode trainer = TrainerCode::plain;
   bool attention_mask = false;  ///< an explicit mask is passed
+  bool padded = false;          ///< ... which has zeros: prompts are shorter than the cap
   bool fused_kernels = false;   ///< Liger: fused norm, rotary and SwiGLU
   bool packed = false;          ///< micro-batches are packed tokens without padding; false: rectangles
   std::int64_t mini_batch = 0;  ///< sequences an optimizer step, global; 0: the batch's

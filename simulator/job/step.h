@@ -39,27 +39,38 @@ enum class Verb {
   offload,          ///< `parts` of `role` from device to host
   release,          ///< `parts` of `role` are dropped
   empty_cache,      ///< of the process that runs `role`
-  forward,       ///< passes without gradients over the whole batch: log-probs, values or rewards by `output`
-  experience,    ///< advantages and returns on the device
-  train,         ///< all mini-batches: forward, backward, optimizer step
-  generate,      ///< responses for the whole batch, by `engine`
-  start_engine,  ///< load, profile, take KV memory, capture graphs
-  export_weights,  ///< the state dict of `role` that sync_weights streams is made (sharded copies stay until
-                   ///< then)
-  wake_weights,    ///< engine: weights are mapped again
-  wake_kv,         ///< engine: KV cache is mapped again
-  sleep,           ///< engine sleeps at its level
-  score,           ///< a reward engine wakes, scores and sleeps
-  sync_weights,    ///< trainer's weights of `role` stream into `engine`
-  save,            ///< checkpoint of `role`
-  expandable_on,   ///< the process switches expandable segments on …
-  expandable_off,  ///< … or off
+  forward,     ///< passes without gradients over the whole batch: log-probs, values or rewards by `output`
+  experience,  ///< advantages and returns on the device
+  train,       ///< all mini-batches: forward, backward, optimizer step
+  gather_logprobs,  ///< token log-probs out of the logits that forwards have kept
+  drop_outputs,     ///< ... which go, with their caches
+  loss,             ///< forward and loss of one micro-batch
+  backward,         ///< ... its backward
+  optimizer_step,   ///< of the gradients there are
+  reset_peaks,      ///< the program resets the allocator's peak counters
+  generate,         ///< responses for the whole batch, by `engine`
+  start_engine,     ///< load, profile, take KV memory, capture graphs
+  export_weights,   ///< the state dict of `role` that sync_weights streams is made (sharded copies stay until
+                    ///< then)
+  wake_weights,     ///< engine: weights are mapped again
+  wake_kv,          ///< engine: KV cache is mapped again
+  sleep,            ///< engine sleeps at its level
+  score,            ///< a reward engine wakes, scores and sleeps
+  sync_weights,     ///< trainer's weights of `role` stream into `engine`
+  save,             ///< checkpoint of `role`
+  expandable_on,    ///< the process switches expandable segments on …
+  expandable_off,   ///< … or off
 };
 
 /// Parts of a role that residency actions move.
 enum Parts : unsigned { kWeights = 1, kGradients = 2, kOptimizer = 4, kMasterWeights = 8 };
 
-enum class Output { logprobs, values, rewards };
+enum class Output {
+  logprobs,
+  values,
+  rewards,
+  logits,  ///< kept as they are, with the cache that generation would go on from, until gather_logprobs
+};
 
 struct Action {
   Verb verb = Verb::forward;
@@ -76,13 +87,15 @@ struct Action {
 struct When {
   std::int64_t every = 1;  ///< in step i (from 0) when (i + 1) % every == 0
   std::int64_t from = 0;   ///< first step that has it
+  std::int64_t shift = 0;  ///< in step i when (i + 1 + shift) % every == 0: every - 1 begins with the first
   bool operator==(const When&) const = default;
 };
 
-/// A phase: what users see as one row. Actions run in order.
+/// A phase: what users see as one row. Actions run in order. Phases of one name in one step are one row.
 struct PhaseSpec {
   PhaseKind kind = PhaseKind::init;
-  std::string name;  ///< shown; empty: the kind's name
+  std::string name;    ///< shown; empty: the kind's name
+  std::string within;  ///< name of the later row, of the same step, whose peaks cover this phase too
   std::vector<Action> actions;
   When when;
   bool overlaps_next = false;  ///< runs at the same time as the next phase, in other processes

@@ -143,6 +143,7 @@ Status check_phases(const Job& job, const std::vector<PhaseSpec>& phases, const 
     const std::string at = list + "." + name(phase.kind);
     HEADROOM_TRY(count(at + ".every", phase.when.every, 1));
     HEADROOM_TRY(count(at + ".from", phase.when.from, 0));
+    HEADROOM_TRY(count(at + ".shift", phase.when.shift, 0));
     for (const Action& action : phase.actions) {
       const std::string what = fmt::format("{}.{}", at, enum_name(action.verb));
       if (!action.role.empty() && job.role(action.role) == nullptr)

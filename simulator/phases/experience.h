@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "simulator/tape/core/tape.h"
 
@@ -16,6 +17,13 @@ struct Experience {
   tape::Tensor values;                               ///< [B,T]
   tape::Tensor advantages;                           ///< [B,T-1] fp32
   tape::Tensor rewards;                              ///< [B] fp32
+  // Of trainers that keep more.
+  tape::Tensor prompt_mask;               ///< [B,P] int64
+  tape::Tensor returns;                   ///< as `advantages`
+  tape::Tensor logits;                    ///< of the last update's forward
+  tape::Tensor actor_logits, ref_logits;  ///< [B,T,V], of scoring forwards
+  std::vector<tape::Tensor> outputs;      ///< of generation and scoring, until log-probs are gathered
+  std::vector<tape::Tensor> previous;     ///< the last step's experience, until the new one stands
 };
 
 }  // namespace headroom::phases

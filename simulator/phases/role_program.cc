@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "simulator/job/names.h"
+#include "simulator/phases/deepspeed_chat_role.h"
 #include "simulator/phases/packed_program.h"
 #include "simulator/phases/sharded_role.h"
 #include "simulator/phases/token_logprob.h"
@@ -356,6 +357,8 @@ Result<std::unique_ptr<RoleProgram>> make_role_program(const RoleContext& contex
   if (!context.padded && (sharded || kind == ShardingKind::none))
     return std::unique_ptr<RoleProgram>(std::make_unique<PackedProgram>(context));
   if (sharded) return std::unique_ptr<RoleProgram>(std::make_unique<ShardedRole>(context));
+  if (context.role.trainer == TrainerCode::deepspeed_chat && kind != ShardingKind::zero3)
+    return std::unique_ptr<RoleProgram>(std::make_unique<DeepSpeedChatRole>(context));
   if (kind == ShardingKind::none) return std::make_unique<RoleProgram>(context);
   return fail(fmt::format("no program yet for role {}: sharding {}", context.role.name,
                           enum_name(context.role.sharding.kind)));

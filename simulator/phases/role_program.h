@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "simulator/job/batching.h"
@@ -53,6 +54,8 @@ class RoleProgram {
   virtual void export_weights() {}
   virtual void sync_weights(const WeightSync& sync);
   virtual void save() {}
+  /// An action that this trainer's code does in its own way; nothing: as every trainer.
+  virtual std::optional<Status> act(const Action&, Experience&) { return std::nullopt; }
 
   const Role& role() const { return context_.role; }
   tape::Model& model() { return *model_; }

@@ -72,7 +72,10 @@ class Run {
           std::find(row.roles.begin(), row.roles.end(), action.role) == row.roles.end())
         row.roles.push_back(action.role);
       if (outside_) outside_->begin(action);
-      HEADROOM_TRY(trainer_->act(action, step));
+      if (action.verb == Verb::reset_peaks)
+        memory_.reset_peaks();
+      else
+        HEADROOM_TRY(trainer_->act(action, step));
     }
     end(row);
     if (phase.empties_cache) {
@@ -80,9 +83,72 @@ class Run {
       row.reserved_after_empty = memory_.allocator().reserved();
     }
     if (recorder_ != nullptr && phase.reported) recorder_->end_phase(name_of(phase));
+    PhaseReport out = report(phase, step, std::move(row));
+    if (!phase.within.empty()) cover(phase.within, step, out);
     if (!phase.reported) return {};
-    rows.push_back(report(phase, step, std::move(row)));
-    return machine_ != nullptr ? machine_->end_phase(rows.back()) : Status{};
+    PhaseReport& shown = place(std::move(out), rows);
+    return machine_ != nullptr ? machine_->end_phase(shown) : Status{};
+  }
+
+  /// A row of its own, or one with the earlier pieces of the same name, and with what ran within it.
+  PhaseReport& place(PhaseReport row, std::vector<PhaseReport>& rows) {
+    const auto covered = covered_.find({row.step, row.phase});
+    if (covered != covered_.end()) {
+      row = joined(std::move(covered->second), std::move(row));
+      covered_.erase(covered);
+    }
+    for (PhaseReport& earlier : rows)
+      if (earlier.step == row.step && earlier.phase == row.phase) {
+        earlier = joined(std::move(earlier), std::move(row));
+        return earlier;
+      }
+    rows.push_back(std::move(row));
+    return rows.back();
+  }
+
+  void cover(const std::string& name, int step, const PhaseReport& inner) {
+    PhaseReport copy = inner;
+    copy.phase = name;
+    const auto found = covered_.find({step, name});
+    if (found == covered_.end())
+      covered_.emplace(std::pair{step, name}, std::move(copy));
+    else
+      found->second = joined(std::move(found->second), std::move(copy));
+  }
+
+  /// Two pieces of one row, one after the other: the higher peaks, the first's beginning, the last's end.
+  PhaseReport joined(PhaseReport first, PhaseReport last) const {
+    ProcessPhase& a = first.processes.front();
+    ProcessPhase& b = last.processes.front();
+    b.allocated_start = a.allocated_start;
+    b.reserved_start = a.reserved_start;
+    b.n_allocs += a.n_allocs;
+    b.peak_active = std::max(a.peak_active, b.peak_active);
+    for (const std::string& role : a.roles)
+      if (std::find(b.roles.begin(), b.roles.end(), role) == b.roles.end()) b.roles.push_back(role);
+    if (a.peak_allocated >= b.peak_allocated) {
+      b.peak_allocated = a.peak_allocated;
+      b.at_peak_allocated = a.at_peak_allocated;
+    }
+    b.peak_reserved = std::max(a.peak_reserved, b.peak_reserved);
+    if (first.peak_host > last.peak_host) {
+      last.peak_host = first.peak_host;
+      last.at_peak_host = first.at_peak_host;
+    }
+    return with_device(std::move(last));
+  }
+
+  /// The device's view of its one process, with what is outside the allocator by now.
+  PhaseReport with_device(PhaseReport row) const {
+    ProcessPhase& process = row.processes.front();
+    if (process.peak_reserved > 0)
+      process.fragmentation_at_peak = static_cast<double>(process.peak_reserved - process.peak_allocated) /
+                                      static_cast<double>(process.peak_reserved);
+    const OutsideAllocator outside = outside_ ? outside_->now() : OutsideAllocator{};
+    process.outside = outside.total();
+    row.at_peak_device = process_on_device(process.at_peak_allocated, process.peak_reserved, outside);
+    row.peak_device = row.at_peak_device.total();
+    return row;
   }
 
   ProcessPhase begin() {
@@ -108,9 +174,6 @@ class Run {
     row.segments = statistics.all.segment.current;
     row.retries = statistics.num_alloc_retries;
     row.at_peak_allocated = memory_.at_peak();
-    if (row.peak_reserved > 0)
-      row.fragmentation_at_peak = static_cast<double>(row.peak_reserved - row.peak_allocated) /
-                                  static_cast<double>(row.peak_reserved);
     row.out_of_memory = memory_.out_of_memory();
   }
 
@@ -118,14 +181,10 @@ class Run {
     PhaseReport out;
     out.step = step;
     out.phase = name_of(phase);
-    const OutsideAllocator outside = outside_ ? outside_->now() : OutsideAllocator{};
-    row.outside = outside.total();
-    out.at_peak_device = process_on_device(row.at_peak_allocated, row.peak_reserved, outside);
-    out.peak_device = out.at_peak_device.total();
     out.at_peak_host = memory_.host_at_peak();
     out.peak_host = out.at_peak_host.total();
     out.processes.push_back(std::move(row));
-    return out;
+    return with_device(std::move(out));
   }
 
   static std::string name_of(const PhaseSpec& phase) {
@@ -142,6 +201,7 @@ class Run {
   RecordingMemory recording_;
   RunRecorder* recorder_ = nullptr;
   std::optional<phases::Trainer> trainer_;
+  std::map<std::pair<int, std::string>, PhaseReport> covered_;  ///< peaks of phases within a later row
 };
 
 /// Blocks of equal label together, the largest first.

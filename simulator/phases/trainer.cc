@@ -58,7 +58,8 @@ RoleProgram* Trainer::program(const std::string& role) {
 Status Trainer::build(const Action& action) {
   const Role* role = job_.role(action.role);
   if (role == nullptr) return fail(fmt::format("no role is named {}", action.role));
-  if (!imports_.defined()) imports_ = tape_.empty({}, DType::fp32, kImport);
+  if (!imports_.defined() && role->trainer != TrainerCode::deepspeed_chat)
+    imports_ = tape_.empty({}, DType::fp32, kImport);
   const std::int64_t data = std::max<std::int64_t>(data_parallel_size(job_, *role), 1);
   RoleContext context{
       .tape = tape_, .engine = engine_, .role = *role, .packed_train = {}, .packed_forward = {}};
@@ -113,6 +114,8 @@ void Trainer::experience() {
 
 Status Trainer::act(const Action& action, int step) {
   Experience& e = experience_;
+  if (RoleProgram* own = program(action.role); own != nullptr && action.verb != Verb::build)
+    if (const std::optional<Status> done = own->act(action, e)) return *done;
   switch (action.verb) {
     case Verb::join_group:
       barrier_ = tape_.empty({}, DType::fp32, kBarrier);
@@ -140,6 +143,8 @@ Status Trainer::act(const Action& action, int step) {
       return {};
     case Verb::build:
       return build(action);
+    case Verb::reset_peaks:
+      return {};  // of the executor's counters
     default:
       break;
   }

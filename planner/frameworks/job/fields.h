@@ -112,8 +112,8 @@ struct Fields<Precision> {
     v.field({.name = "gradients", .meaning = "of .grad (of the shard, when sharded)"}, &Precision::gradients);
     v.field({.name = "reduce", .meaning = "of gradient reduction"}, &Precision::reduce);
     v.field({.name = "gradient_scaler", .meaning = "fp16 loss scaling"}, &Precision::gradient_scaler);
-    v.field({.name = "steps_overflow", .meaning = "every simulated step overflows and is skipped"},
-            &Precision::steps_overflow);
+    v.field({.name = "skipped_steps", .meaning = "first steps that overflow and are skipped"},
+            &Precision::skipped_steps);
   }
 };
 
@@ -184,6 +184,10 @@ struct Fields<Sharding> {
     v.field(
         {.name = "max_live_parameters", .meaning = "ZeRO-3: elements gathered at most", .most = kElements},
         &Sharding::max_live_parameters);
+    v.field({.name = "max_reuse_distance",
+             .meaning = "ZeRO-3: parameters used again within so many elements stay gathered",
+             .most = kElements},
+            &Sharding::max_reuse_distance);
     v.field({.name = "persistence_threshold",
              .meaning = "ZeRO-3: smaller parameters are never sharded, elements",
              .most = kElements},
@@ -329,7 +333,10 @@ struct Fields<Role> {
     v.field({.name = "lora", .meaning = "adapters; null: all weights are trained"}, &Role::lora);
     v.field({.name = "loss", .meaning = "what happens to the logits"}, &Role::loss);
     v.field({.name = "attention", .meaning = "implementation"}, &Role::attention);
+    v.field({.name = "trainer", .meaning = "whose trainer code runs its passes"}, &Role::trainer);
     v.field({.name = "attention_mask", .meaning = "an explicit mask is passed"}, &Role::attention_mask);
+    v.field({.name = "padded", .meaning = "the mask has zeros: prompts are shorter than the cap"},
+            &Role::padded);
     v.field({.name = "fused_kernels", .meaning = "Liger's norm, rotary and SwiGLU"}, &Role::fused_kernels);
     v.field({.name = "packed", .meaning = "micro-batches are packed tokens; false: padded rectangles"},
             &Role::packed);
@@ -473,6 +480,7 @@ struct Fields<When> {
   static void visit(V& v) {
     v.field({.name = "every", .meaning = "each n-th step", .least = 1}, &When::every);
     v.field({.name = "from", .meaning = "first step (from 0) that has it"}, &When::from);
+    v.field({.name = "shift", .meaning = "every - 1: begins with the first step"}, &When::shift);
   }
 };
 
@@ -484,6 +492,8 @@ struct Fields<PhaseSpec> {
         {.name = "phase", .meaning = "kind; phases of one kind share a name and a margin", .required = true},
         &PhaseSpec::kind);
     v.field({.name = "name", .meaning = "shown; empty: the kind's"}, &PhaseSpec::name);
+    v.field({.name = "within", .meaning = "a later row of the same step whose peaks cover it too"},
+            &PhaseSpec::within);
     v.field({.name = "when", .meaning = "in which steps"}, &PhaseSpec::when);
     v.field(
         {.name = "overlaps_next", .meaning = "runs at the same time as the next phase, in other processes"},

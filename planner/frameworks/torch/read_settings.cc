@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "models/architecture/read.h"
+#include "planner/frameworks/case_file.h"
 #include "planner/frameworks/torch/settings.h"
 
 namespace headroom::torch {
@@ -59,36 +59,10 @@ constexpr std::array<std::string_view, 47> kKeys = {"name",
                                                     "alloc_conf",
                                                     "seed"};
 
-std::shared_ptr<const Architecture> model(Values& values, std::string_view key) {
-  const Document config = values.tree(key);
-  if (values.failed()) return nullptr;
-  std::string file;
-  int line = 0;
-  values.layers().locate(key, file, line);
-  Result<Architecture> made = make_architecture(config, file);
-  if (!made) {
-    Error error = std::move(made.error());
-    error.key = error.key.empty() ? std::string(key) : fmt::format("{}.{}", key, error.key);
-    values.fail_with(std::move(error), key);
-    return nullptr;
-  }
-  return std::make_shared<const Architecture>(std::move(*made));
-}
-
 void check_divides(Values& values, std::string_view key, std::int64_t part, std::int64_t batch) {
   if (batch % part != 0)
     values.fail_at(key,
                    fmt::format("expected a divisor of the batch of {} sequences, found {}", batch, part));
-}
-
-void check_positions(Values& values, const Settings& s) {
-  for (const auto& [key, model] : {std::pair{"actor", s.actor.get()}, std::pair{"critic", s.critic.get()}}) {
-    if (model == nullptr || model->decoder.position != PositionKind::learned) continue;
-    if (s.prompt + s.response > model->decoder.max_positions)
-      values.fail_at(s.prompt > model->decoder.max_positions ? "prompt" : "response",
-                     fmt::format("expected prompt and response within the {} positions of {}, found {} + {}",
-                                 model->decoder.max_positions, key, s.prompt, s.response));
-  }
 }
 
 /// SFT, reward models and DPO learn from given sequences: nothing is generated, scored or valued.
@@ -157,7 +131,8 @@ void check(Values& values, const Settings& s) {
     values.fail_at("_world", "expected precision: fsdp with more than one rank");
   if (s.algo != "ppo" && values.given("critic"))
     values.fail_at("critic", fmt::format("expected algo: ppo, found {}: it has no critic", s.algo));
-  check_positions(values, s);
+  cases::check_positions(values, "actor", s.actor.get(), s.prompt, s.response);
+  cases::check_positions(values, "critic", s.critic.get(), s.prompt, s.response);
 }
 
 }  // namespace
@@ -171,8 +146,8 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v) {
   Settings& s = *made;
   s.name = v.text("name");
   if (!v.given("actor")) v.fail_at("actor", "expected the model's config values (model_type and sizes)");
-  s.actor = model(v, "actor");
-  s.critic = v.given("critic") ? model(v, "critic") : s.actor;
+  s.actor = cases::model(v, "actor");
+  s.critic = v.given("critic") ? cases::model(v, "critic") : s.actor;
   s.algo = v.word(v.given("algorithm") ? "algorithm" : "algo", {"ppo", "grpo", "sft", "reward_model", "dpo"},
                   "ppo");
   s.use_ref = v.flag("use_ref", true);

@@ -41,7 +41,7 @@ class Sampler {
         ids_(prompts) {}
 
   Tensor run() {
-    caller_mask_ = fill(tape_, {batch_, prompt_}, DType::int64);
+    caller_mask_ = options_.mask.defined() ? options_.mask : fill(tape_, {batch_, prompt_}, DType::int64);
     mask_ = caller_mask_;
     special_tokens();
     position_ids();
@@ -90,24 +90,31 @@ class Sampler {
       if (tape_.wants_operations())
         Work(tape_, OperationKind::copy, operation_name_).in(last).out(next_logits_).run();
       last.reset();
-      Tensor scores = at_least(next_logits_, true);
-      scores = at_least(std::move(scores), false);
+      Tensor scores = next_logits_;
+      if (options_.length_processors) {
+        scores = at_least(std::move(scores), true);
+        scores = at_least(std::move(scores), false);
+      }
       scores_ = std::move(scores);
-      probabilities_ = softmax(scores_, DType::fp32);
+      if (!options_.greedy) probabilities_ = softmax(scores_, DType::fp32);
     }
-    next_tokens_ = multinomial();
+    next_tokens_ = options_.greedy ? highest() : multinomial();
     pad();
     ids_ = cat(ids_, unsqueeze(next_tokens_, 1), -1);
     stop();
     logits.reset();
   }
 
+  Tensor call(const ModelInput& input) {
+    return options_.forward ? options_.forward(input) : model_.forward(input);
+  }
+
   Tensor forward(std::int64_t index) {
     ModelInput input;
     if (index == 0) {
       prefill_positions_ = integers({batch_, prompt_}, kPositions);
-      input = {ids_, mask_, prefill_positions_, &cache_, 1};
-      Tensor logits = model_.forward(input);
+      input = {ids_, mask_, prefill_positions_, &cache_, 1, options_.padded};
+      Tensor logits = call(input);
       input = {};
       prefill_positions_.reset();
       return logits;
@@ -117,8 +124,8 @@ class Sampler {
     step_ids_ = std::move(ids);
     step_positions_ = std::move(positions);
     step_mask_ = mask_;
-    input = {step_ids_, step_mask_, step_positions_, &cache_, 1};
-    return model_.forward(input);
+    input = {step_ids_, step_mask_, step_positions_, &cache_, 1, options_.padded};
+    return call(input);
   }
 
   /// _update_model_kwargs_for_generation: position ids and mask, one column longer.
@@ -154,6 +161,8 @@ class Sampler {
     done(scores);
     return out;
   }
+
+  Tensor highest() { return reduce(kArgmax, DType::int64, 16, scores_, 2u, false); }
 
   Tensor multinomial() {
     const Tensor& p = probabilities_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "simulator/tape/modules/model.h"
 
@@ -8,13 +9,18 @@ namespace headroom::tape {
 
 /// How Transformers' `generate` is called.
 struct SampleOptions {
-  std::int64_t new_tokens = 0;  ///< min_new_tokens = max_new_tokens: every sequence reaches it
-  bool begin_token = true;      ///< the generation config has one (Llama, OPT, GPT-2; not Qwen2)
+  std::int64_t new_tokens = 0;    ///< min_new_tokens = max_new_tokens: every sequence reaches it
+  bool begin_token = true;        ///< the generation config has one (Llama, OPT, GPT-2; not Qwen2)
+  bool greedy = false;            ///< do_sample=False: the highest score, not a drawn one
+  bool length_processors = true;  ///< a minimum length keeps the end token away: two scores' copies a token
+  Tensor mask = {};               ///< [B,P] int64 of the caller; undefined: made here, of ones
+  std::function<Tensor(const ModelInput&)> forward = {};  ///< in place of the model's own: wrapped
+  bool padded = false;            ///< the mask has zeros
 };
 
-/// Transformers' `generate(do_sample=True, top_k=0, use_cache=True)` with a mask of ones: prefill, then one
-/// token a forward with a growing cache, both length processors, sampling and stop checks, as `_sample` holds
-/// and drops its tensors. `prompts` [B,P] stays the caller's; returns the sequences [B,P+new_tokens] int64.
+/// Transformers' `generate(top_k=0, use_cache=True)`: prefill, then one token a forward with a growing cache,
+/// length processors, sampling and stop checks, as `_sample` holds and drops its tensors. `prompts` [B,P]
+/// stays the caller's; returns the sequences [B,P+new_tokens] int64.
 Tensor sample(Model& model, const Tensor& prompts, const SampleOptions& options);
 
 }  // namespace headroom::tape

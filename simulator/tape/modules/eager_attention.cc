@@ -13,8 +13,8 @@ namespace {
 
 const std::uint16_t kMask = operation_name("eager_mask");
 
-/// Indices of batch, head, query and key; which of them may see each other; padding; as numbers to add.
-Tensor eager_mask(const ModelInput& input, DType dtype) {
+/// Which positions may see each other, out of indices of batch, head, query and key, and of the padding.
+Tensor visible_positions(const ModelInput& input, Tensor& padding) {
   Tape& tape = input.ids.tape();
   const auto flags = [&](const Shape& shape) { return tape.empty(shape, DType::boolean, kMask); };
   const auto range = [&](std::int64_t n) { return tape.empty({n}, DType::int64, kMask); };
@@ -24,7 +24,6 @@ Tensor eager_mask(const ModelInput& input, DType dtype) {
   };
   const std::int64_t batch = input.ids.size(0), tokens = input.ids.size(1);
   const std::int64_t columns = input.attention_mask.defined() ? input.attention_mask.size(1) : tokens;
-  Tensor padding;
   if (input.attention_mask.defined()) padding = plain(kMask, DType::boolean, input.attention_mask);
   Tensor rows = range(batch), heads = range(1);
   Tensor queries = shifted(tokens), keys = shifted(columns);
@@ -44,6 +43,16 @@ Tensor eager_mask(const ModelInput& input, DType dtype) {
     drop(kept, both);
   }
   drop(rows, heads, queries, keys);
+  return visible;
+}
+
+/// The same as numbers to add.
+Tensor eager_mask(const ModelInput& input, DType dtype) {
+  Tape& tape = input.ids.tape();
+  const std::int64_t batch = input.ids.size(0), tokens = input.ids.size(1);
+  Tensor padding;
+  Tensor visible = visible_positions(input, padding);
+  const std::int64_t columns = visible.size(-1);
   Tensor zero = tape.empty({}, dtype, kMask), lowest = tape.empty({}, dtype, kMask);
   Tensor out = tape.empty({batch, 1, tokens, columns}, dtype, kMask);
   drop(lowest, zero, visible, padding);
@@ -55,6 +64,10 @@ Tensor eager_mask(const ModelInput& input, DType dtype) {
 Tensor attention_mask(AttentionImplementation implementation, const ModelInput& input,
                       const Tensor& position_ids, DType dtype) {
   const std::int64_t batch = input.ids.size(0);
+  if (implementation != AttentionImplementation::eager && input.padded) {
+    Tensor padding;
+    return visible_positions(input, padding);
+  }
   if (implementation != AttentionImplementation::eager) {
     probe_mask(position_ids, input.attention_mask, batch);
     return {};
@@ -99,7 +112,9 @@ Tensor attend_eagerly(const EagerForm& form, const Tensor& query, const Tensor& 
 Tensor attend_heads(AttentionImplementation implementation, const Tensor& query, const Tensor& key,
                     const Tensor& value, const Tensor& mask, Tensor& weights) {
   if (implementation != AttentionImplementation::eager)
-    return transpose(scaled_dot_product_attention(query, key, value), 1, 2);
+    return transpose(mask.defined() ? masked_attention(query, key, value, mask)
+                                    : scaled_dot_product_attention(query, key, value),
+                     1, 2);
   return attend_eagerly({}, query, key, value, mask, weights);
 }
 

@@ -4,9 +4,9 @@
 
 namespace headroom::tape {
 
-/// The mask that a body makes for its layers, of [B,1,T,columns] in `dtype`: only eager attention needs one
-/// when nothing is padded. Other implementations look at the given mask (or at the position ids) and pass
-/// none: the result is undefined.
+/// The mask that a body makes for its layers, [B,1,T,columns]: eager attention always needs one, as numbers
+/// in `dtype`; other implementations look at the given mask (or at the position ids) and pass none when
+/// nothing is padded (the result is undefined), else a boolean one.
 Tensor attention_mask(AttentionImplementation implementation, const ModelInput& input,
                       const Tensor& position_ids, DType dtype);
 

@@ -72,6 +72,7 @@ struct ModelInput {
   Tensor position_ids;    ///< [B,T] int64, or undefined: the model makes them
   KvCache* cache = nullptr;
   std::int64_t last_logits = 0;  ///< logits of only the last n positions; 0: all
+  bool padded = false;           ///< the mask has zeros: attention needs a mask of its own
 };
 
 /// Called around decoder layers (unit = layer index), the token embedding (kEmbeddingUnit) and the whole

@@ -1,5 +1,6 @@
 #include "simulator/tape/modules/opt_decoder.h"
 
+#include "simulator/tape/modules/eager_attention.h"
 #include "simulator/tape/modules/position_ids.h"
 #include "simulator/tape/operations/attention.h"
 #include "simulator/tape/operations/copy.h"
@@ -78,7 +79,10 @@ Tensor OptDecoder::hidden_states(const ModelInput& input) {
     positions = positions_of(mask);
     positions = slice(std::move(positions), 1, mask.size(1) - tokens, tokens);
   }
-  probe_mask(positions, mask, batch);
+  ModelInput given = input;
+  given.attention_mask = mask;
+  Tensor causal = attention_mask(AttentionImplementation::sdpa, given, positions, embeddings.dtype());
+  given = {};
   Tensor places;
   {
     const ModuleScope module(tape_, position_module_);
@@ -90,14 +94,14 @@ Tensor OptDecoder::hidden_states(const ModelInput& input) {
   for (int i = 0; i < decoder_.layers; ++i) {
     const DecoderLayer& layer = layers_[static_cast<std::size_t>(i)];
     KvCache* cache = input.cache;
-    hidden = run_layer(i, hidden, {positions},
-                       [this, &layer, i, cache](const Tensor& in, std::span<const Tensor>) {
-                         return run(layer, i, in, cache);
+    hidden = run_layer(i, hidden, {positions, causal},
+                       [this, &layer, i, cache](const Tensor& in, std::span<const Tensor> kept) {
+                         return run(layer, i, in, kept[1], cache);
                        });
   }
   if (final_norm_.norm.present()) hidden = final_norm_(hidden);
   if (project_out_.weight.defined()) hidden = project_out_(hidden);
-  drop(mask, embeddings, positions, places);
+  drop(mask, embeddings, positions, places, causal);
   return hidden;
 }
 
@@ -106,13 +110,14 @@ Tensor OptDecoder::maybe_dropout(Tensor hidden) const {
   return dropout(std::move(hidden));
 }
 
-Tensor OptDecoder::run(const DecoderLayer& layer, int index, const Tensor& input, KvCache* cache) {
+Tensor OptDecoder::run(const DecoderLayer& layer, int index, const Tensor& input, const Tensor& mask,
+                       KvCache* cache) {
   const ModuleScope module(tape_, layer.module);
   const bool before = decoder_.layer(index).residual != ResidualKind::post_norm;
   Tensor hidden = input;
   Tensor residual = hidden;
   if (before) hidden = layer.attention_norm(hidden);
-  hidden = attend(layer, index, hidden, cache);
+  hidden = attend(layer, index, hidden, mask, cache);
   hidden = maybe_dropout(std::move(hidden));
   hidden = add(residual, hidden);
   if (!before) hidden = layer.attention_norm(hidden);
@@ -131,7 +136,8 @@ Tensor OptDecoder::run(const DecoderLayer& layer, int index, const Tensor& input
   return hidden;
 }
 
-Tensor OptDecoder::attend(const DecoderLayer& layer, int index, const Tensor& hidden, KvCache* cache) {
+Tensor OptDecoder::attend(const DecoderLayer& layer, int index, const Tensor& hidden, const Tensor& mask,
+                          KvCache* cache) {
   const ModuleScope module(tape_, layer.attention_module);
   const std::int64_t batch = hidden.size(0), tokens = hidden.size(1);
   const std::int64_t head_dim = decoder_.layer(index).attention.head_dim;
@@ -149,7 +155,8 @@ Tensor OptDecoder::attend(const DecoderLayer& layer, int index, const Tensor& hi
     key = cache->layers[static_cast<std::size_t>(index)].keys;
     value = cache->layers[static_cast<std::size_t>(index)].values;
   }
-  Tensor out = scaled_dot_product_attention(query, key, value);
+  Tensor out = mask.defined() ? masked_attention(query, key, value, mask)
+                              : scaled_dot_product_attention(query, key, value);
   out = transpose(std::move(out), 1, 2);
   out = reshape(std::move(out), {batch, tokens, -1});
   out = layer.output(out);

@@ -24,8 +24,9 @@ class OptDecoder : public Model {
     std::uint32_t module = 0, attention_module = 0;
   };
   void build_layer(DecoderLayer& own, int index);
-  Tensor run(const DecoderLayer& layer, int index, const Tensor& input, KvCache* cache);
-  Tensor attend(const DecoderLayer& layer, int index, const Tensor& hidden, KvCache* cache);
+  Tensor run(const DecoderLayer& layer, int index, const Tensor& input, const Tensor& mask, KvCache* cache);
+  Tensor attend(const DecoderLayer& layer, int index, const Tensor& hidden, const Tensor& mask,
+                KvCache* cache);
   Tensor maybe_dropout(Tensor hidden) const;
 
   Tensor embedding_, position_table_;

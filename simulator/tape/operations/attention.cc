@@ -114,8 +114,9 @@ Tensor scaled_dot_product_attention(Arg query, Arg key, Arg value, bool causal) 
 
 Tensor masked_attention(Arg query, Arg key, Arg value, const Tensor& mask) {
   Tape& tape = query->tape();
+  Tensor lowest = tape.empty({}, query->dtype(), kBias);
   Tensor bias = tape.empty(mask.shape(), query->dtype(), kBias);
-  tape.empty(mask.shape(), DType::boolean, kBias).reset();  // where it is not open
+  lowest.reset();
   return attention(query.pass(), key.pass(), value.pass(), bias, false);
 }
 

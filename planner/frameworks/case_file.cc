@@ -1,0 +1,119 @@
+#include "planner/frameworks/case_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/architecture/read.h"
+#include "models/base/nearest.h"
+#include "planner/configuration/override.h"
+
+namespace headroom::cases {
+namespace {
+
+/// Keys of a recording that describe the machine rather than the case.
+constexpr const char* kMachineKeys[] = {"device", "total_memory", "alloc_conf"};
+
+Document case_of(const Document& document) {
+  const Document* own = document.find("case");
+  if (own == nullptr) return document;
+  Document out = *own;
+  for (const char* key : kMachineKeys)
+    if (const Document* value = document.find(key)) out.set(key, *value);
+  return out;
+}
+
+/// Keys that no case has: a warning when they look like one that has an effect.
+void note_unknown(const Layers& layers, std::span<const std::string_view> known, ReadJob& out) {
+  for (const Layers::Leaf& leaf : layers.given_leaves()) {
+    const std::string top = leaf.key.substr(0, leaf.key.find('.'));
+    if (std::find(known.begin(), known.end(), top) != known.end()) continue;
+    out.keys.push_back({.key = leaf.key,
+                        .value = leaf.value->text(),
+                        .file = *leaf.file,
+                        .line = leaf.value->line(),
+                        .state = KeyUse::State::unknown});
+    const std::string near = nearest(top, known);
+    if (!near.empty())
+      out.warnings.push_back(
+          {*leaf.file, leaf.value->line(), leaf.key, "unknown key; nearest known: " + near});
+  }
+}
+
+}  // namespace
+
+const Document& inner(const Document& document) {
+  const Document* own = document.find("case");
+  return own != nullptr ? *own : document;
+}
+
+Result<Layers> lay(const JobInput& input, const JobOptions& options) {
+  Layers layers;
+  for (const JobInput::File& file : input.files) {
+    Document document = case_of(file.document);
+    if (!document.is_map())
+      return fail(Error{.message = "expected a map of the loop's keys",
+                        .file = file.path,
+                        .line = file.document.line(),
+                        .key = {}});
+    layers.add_file(file.path, std::move(document));
+  }
+  for (const std::string& text : options.overrides) {
+    HEADROOM_ASSIGN(const Override change, parse_override(text, "--set"));
+    HEADROOM_TRY(layers.apply(change));
+  }
+  layers.set_environment(options.environment);
+  return layers;
+}
+
+std::shared_ptr<const Architecture> model(Values& values, std::string_view key) {
+  const Document config = values.tree(key);
+  if (values.failed()) return nullptr;
+  std::string file;
+  int line = 0;
+  values.layers().locate(key, file, line);
+  Result<Architecture> made = make_architecture(config, file);
+  if (!made) {
+    Error error = std::move(made.error());
+    error.key = error.key.empty() ? std::string(key) : fmt::format("{}.{}", key, error.key);
+    values.fail_with(std::move(error), key);
+    return nullptr;
+  }
+  return std::make_shared<const Architecture>(std::move(*made));
+}
+
+void check_positions(Values& values, std::string_view key, const Architecture* model, std::int64_t prompt,
+                     std::int64_t response) {
+  if (model == nullptr || model->decoder.position != PositionKind::learned) return;
+  const std::int64_t most = model->decoder.max_positions;
+  if (prompt + response > most)
+    values.fail_at(prompt > most ? "prompt" : "response",
+                   fmt::format("expected prompt and response within the {} positions of {}, found {} + {}",
+                               most, key, prompt, response));
+}
+
+ReadJob finish(Job job, const JobInput& input, const JobOptions& options, const Layers& layers,
+               Values& values, std::span<const std::string_view> known_keys,
+               std::shared_ptr<const FrameworkSettings> settings) {
+  ReadJob out;
+  out.job = std::move(job);
+  if (!options.gpu.empty()) {
+    out.job.gpu = options.gpu;
+    out.job.device_memory = 0;
+  }
+  out.job.resumed = options.resumed;
+  out.warnings = values.take_warnings();
+  for (const auto& [key, value] : values.used())
+    out.keys.push_back({.key = key,
+                        .value = value.value.text(),
+                        .file = value.file,
+                        .line = value.line,
+                        .state = value.given ? KeyUse::State::used : KeyUse::State::defaulted});
+  note_unknown(layers, known_keys, out);
+  out.input = input;
+  out.overrides = options.overrides;
+  out.settings = std::move(settings);
+  return out;
+}
+
+}  // namespace headroom::cases

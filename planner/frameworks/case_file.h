@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "models/architecture/architecture.h"
+#include "planner/configuration/values.h"
+#include "planner/frameworks/read_job.h"
+
+namespace headroom::cases {
+
+/// Loops whose job is a flat map of keys, alone or as the `case` of a recording. Of a recording only `case`
+/// and the keys that describe the machine (`device`, `total_memory`, `alloc_conf`) are read.
+
+/// The map itself: the `case` within a document, or the document.
+const Document& inner(const Document& document);
+
+/// The files' maps laid over each other, then `--set`. Errors: a file that holds no map.
+Result<Layers> lay(const JobInput& input, const JobOptions& options);
+
+/// The model whose config.json values stand under `key`; null after an error, which `values` keeps.
+std::shared_ptr<const Architecture> model(Values& values, std::string_view key);
+
+/// Fails at `prompt` or `response` when the sequence does not fit the model's learned positions. `key` names
+/// the model in the message; a null model is left alone.
+void check_positions(Values& values, std::string_view key, const Architecture* model, std::int64_t prompt,
+                     std::int64_t response);
+
+/// What a reader hands back: the command line's wishes laid over the job, keys used, unknown keys noted.
+ReadJob finish(Job job, const JobInput& input, const JobOptions& options, const Layers& layers,
+               Values& values, std::span<const std::string_view> known_keys,
+               std::shared_ptr<const FrameworkSettings> settings);
+
+}  // namespace headroom::cases

@@ -1,0 +1,160 @@
+#include <algorithm>
+#include <array>
+
+#include "planner/frameworks/deepspeed_chat/settings.h"
+
+namespace headroom::deepspeed_chat {
+namespace {
+
+// What the script writes into the engines' configuration, in elements; the rest are DeepSpeed's defaults.
+constexpr std::int64_t kPersistence = 10'000, kTrainedLive = 30'000'000, kTrainedPrefetch = 30'000'000;
+
+constexpr std::array<const char*, 4> kRoles = {"actor", "ref", "critic", "reward"};
+
+ShardingKind sharding_of(std::int64_t stage) {
+  constexpr ShardingKind kKinds[] = {ShardingKind::zero0, ShardingKind::zero1, ShardingKind::zero2,
+                                     ShardingKind::zero3};
+  return kKinds[stage];
+}
+
+/// Scripts switch dropout off by the names that configurations give it; GPT-2's own names are not among them.
+/// The critic's stays as its family has it.
+bool has_dropout(const Role& role) {
+  return !(role.name == "actor" && role.model->family != "gpt2");
+}
+
+Role make_role(const Settings& s, const std::string& name) {
+  Role role;
+  role.name = name;
+  role.trainer = TrainerCode::deepspeed_chat;
+  const bool body = name == "actor" || name == "ref";
+  role.trained = name == "actor" || name == "critic";
+  role.model = body ? s.actor : s.critic;
+  role.model_name = role.model->family;
+  role.head = body ? HeadKind::language_model : HeadKind::scalar;
+  role.precision.weights = role.precision.compute = role.precision.gradients = role.precision.reduce =
+      s.dtype;
+  role.precision.gradient_scaler = s.dtype == DType::fp16;
+  if (s.dtype == DType::fp16) role.precision.skipped_steps = skipped_steps(s.initial_scale_power);
+  role.training_mode_forward = role.trained;
+  role.dropout = has_dropout(role);
+  role.attention_mask = true;
+  role.padded = s.padded;
+  Sharding& sharding = role.sharding;
+  sharding.kind = sharding_of(role.trained || s.zero_stage == 3 ? s.zero_stage : 0);
+  sharding.persistence_threshold = kPersistence;
+  if (role.trained) {
+    sharding.overlap_communication = true;
+    sharding.prefetch_bucket = kTrainedPrefetch;
+    sharding.max_live_parameters = kTrainedLive;
+    sharding.offload_optimizer = s.offload;
+    sharding.offload_parameters = s.offload && s.zero_stage == 3;
+    sharding.pin_memory = s.pin_memory;
+    role.optimizer.implementation = s.offload ? OptimizerImplementation::cpu : OptimizerImplementation::apex;
+    if (s.grad_ckpt) role.recompute.kind = RecomputeKind::full;
+  }
+  return role;
+}
+
+Action act(Verb verb, const std::string& role, Output output = Output::logprobs) {
+  Action action;
+  action.verb = verb;
+  action.role = role;
+  action.output = output;
+  return action;
+}
+
+PhaseSpec phase(PhaseKind kind, const std::string& name, std::vector<Action> actions) {
+  PhaseSpec out;
+  out.kind = kind;
+  out.name = name;
+  out.actions = std::move(actions);
+  return out;
+}
+
+PhaseSpec between(std::vector<Action> actions) {
+  PhaseSpec out = phase(PhaseKind::empty_cache, "", std::move(actions));
+  out.reported = false;
+  return out;
+}
+
+/// Each engine in turn, the cache emptied before. Engines of stages 1 to 3 report memory when they are done,
+/// which resets the peak counters.
+std::vector<PhaseSpec> start_of(const Job& job) {
+  std::vector<PhaseSpec> out;
+  for (const Role& role : job.roles) {
+    if (!out.empty()) out.push_back(between({act(Verb::empty_cache, "actor")}));
+    PhaseSpec init = phase(PhaseKind::init, "init_" + role.name, {act(Verb::build, role.name)});
+    if (role.sharding.kind != ShardingKind::zero0) init.actions.push_back(act(Verb::reset_peaks, role.name));
+    out.push_back(std::move(init));
+  }
+  out.push_back(between({act(Verb::empty_cache, "actor")}));
+  return out;
+}
+
+std::vector<PhaseSpec> step_of(const Settings& s) {
+  Action generate = act(Verb::generate, "actor");
+  generate.engine = "rollout";
+  std::vector<PhaseSpec> out = {
+      between({act(Verb::take_prompts, "actor")}),
+      phase(PhaseKind::generate, "generate", {generate}),
+      phase(PhaseKind::actor_logprob, "actor_logprob", {act(Verb::forward, "actor", Output::logits)}),
+      phase(PhaseKind::ref_logprob, "ref_logprob", {act(Verb::forward, "ref", Output::logits)}),
+      phase(PhaseKind::reward, "reward", {act(Verb::forward, "reward", Output::rewards)}),
+      phase(PhaseKind::critic_values, "critic_values", {act(Verb::forward, "critic", Output::values)}),
+      phase(PhaseKind::actor_logprob, "gather_logprobs", {act(Verb::gather_logprobs, "actor")}),
+      between({act(Verb::drop_outputs, "actor")}),
+      phase(PhaseKind::actor_logprob, "experience_end", {}),
+      phase(PhaseKind::train_actor, "train_actor", {act(Verb::train, "actor")}),
+      phase(PhaseKind::train_critic, "train_critic", {act(Verb::train, "critic")}),
+      between({act(Verb::end_step, "actor")}),
+  };
+  for (PhaseSpec& p : out) {
+    const bool training = p.kind == PhaseKind::train_actor || p.kind == PhaseKind::train_critic;
+    p.empties_cache = p.reported && p.name != "gather_logprobs" &&
+                      (s.empty_cache == "all" || (s.empty_cache == "inference" && !training));
+  }
+  return out;
+}
+
+}  // namespace
+
+Job make_job(const Settings& s) {
+  Job job;
+  job.name = s.name;
+  job.framework = "deepspeed-chat";
+  job.algorithm = Algorithm::ppo;
+  job.versions.deepspeed = "0.16.4";
+  job.gpu = s.device;
+  job.device_memory = s.total_memory;
+  Pool pool;
+  pool.gpus_per_node = s.world;
+  job.pools.push_back(pool);
+  Process trainer;
+  trainer.name = "trainer";
+  for (const char* role : kRoles) {
+    job.roles.push_back(make_role(s, role));
+    trainer.roles.emplace_back(role);
+  }
+  trainer.allocator_settings = s.allocator_settings;
+  trainer.communicators = 1;
+  job.processes.push_back(trainer);
+  Engine engine;
+  engine.kind = EngineKind::transformers;
+  engine.model = s.actor;
+  job.engines.push_back(engine);
+  job.batch.prompts = s.batch * s.world;
+  job.batch.mini_batch = s.batch * s.world;
+  job.batch.prompt_length = s.prompt;
+  job.batch.response_length = s.response;
+  const std::int64_t skipped = job.roles.front().precision.skipped_steps;
+  job.steps = s.steps_given ? s.steps : static_cast<int>(s.steps + skipped);
+  if (skipped > 0)
+    job.assumptions.push_back("the first " + std::to_string(skipped) +
+                              " steps overflow fp16 and are skipped, while the loss scale falls");
+  job.start = start_of(job);
+  job.step = step_of(s);
+  return job;
+}
+
+}  // namespace headroom::deepspeed_chat

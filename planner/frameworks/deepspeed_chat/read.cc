@@ -1,0 +1,27 @@
+#include "planner/frameworks/deepspeed_chat/read.h"
+
+#include <algorithm>
+
+#include "planner/frameworks/case_file.h"
+#include "planner/frameworks/deepspeed_chat/settings.h"
+
+namespace headroom::deepspeed_chat {
+
+bool detect(const JobInput& input) {
+  return std::any_of(input.files.begin(), input.files.end(), [](const JobInput::File& file) {
+    const Document& keys = cases::inner(file.document);
+    const Document* actor = keys.find("actor");
+    return actor != nullptr && actor->is_map() && keys.find("zero_stage") != nullptr;
+  });
+}
+
+Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
+  HEADROOM_ASSIGN(const Layers layers, cases::lay(input, options));
+  Values values(layers);
+  HEADROOM_ASSIGN(const std::shared_ptr<Settings> settings, read_settings(values));
+  Job job = make_job(*settings);
+  if (options.steps) job.steps = *options.steps;
+  return cases::finish(std::move(job), input, options, layers, values, known_keys(), settings);
+}
+
+}  // namespace headroom::deepspeed_chat

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "models/architecture/architecture.h"
+#include "models/base/dtype.h"
+#include "planner/configuration/values.h"
+#include "planner/frameworks/read_job.h"
+
+namespace headroom::deepspeed_chat {
+
+/// What a run's keys say.
+struct Settings : FrameworkSettings {
+  std::string name;
+  std::shared_ptr<const Architecture> actor, critic;
+  std::int64_t batch = 1, prompt = 1, response = 1;
+  int steps = 3;
+  bool steps_given = false;
+  DType dtype = DType::fp16;
+  std::int64_t initial_scale_power = 16;
+  std::int64_t zero_stage = 0;
+  bool offload = false, pin_memory = false;
+  bool grad_ckpt = false;
+  bool padded = true;  ///< prompts shorter than the cap are padded on the left
+  std::string empty_cache = "none";
+  std::int64_t world = 2;
+  std::string allocator_settings;
+  std::string device;      ///< as the driver names it; empty: not given
+  Bytes total_memory = 0;  ///< as the driver reports it; 0: not given
+};
+
+/// Every key, in the order of the documentation.
+std::span<const std::string_view> known_keys();
+
+/// Reads and checks. Errors name the key.
+Result<std::shared_ptr<Settings>> read_settings(Values& values);
+
+/// Steps that overflow before the dynamic loss scale has fallen from 2^power far enough.
+std::int64_t skipped_steps(std::int64_t power);
+
+/// The Job that runs these settings: four roles, their engines' configuration as the script builds it, start
+/// and step in its order.
+Job make_job(const Settings& settings);
+
+}  // namespace headroom::deepspeed_chat

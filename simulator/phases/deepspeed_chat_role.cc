@@ -1,0 +1,270 @@
+#include "simulator/phases/deepspeed_chat_role.h"
+
+#include <algorithm>
+
+#include "simulator/phases/token_logprob.h"
+#include "simulator/tape/generate/sample.h"
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/reduce.h"
+#include "simulator/tape/operations/views.h"
+
+namespace headroom::phases {
+namespace {
+
+using tape::Tensor;
+
+const std::uint16_t kPrompts = tape::operation_name("prompts"),
+                    kMask = tape::operation_name("attention_mask"),
+                    kEnds = tape::operation_name("chosen_end_scores"),
+                    kLengths = tape::operation_name("valid_answer_lengths"),
+                    kNotEqual = tape::operation_name("aten::ne"),
+                    kStack = tape::operation_name("aten::stack");
+
+/// Transformers gives every family of DeepSpeed-Chat a token to begin with but Qwen.
+bool has_begin_token(const Architecture& model) {
+  return model.family.rfind("qwen", 0) != 0;
+}
+
+int stage_of(ShardingKind kind) {
+  switch (kind) {
+    case ShardingKind::zero1:
+      return 1;
+    case ShardingKind::zero2:
+      return 2;
+    case ShardingKind::zero3:
+      return 3;
+    default:
+      return 0;
+  }
+}
+
+/// Tokens [start, end) of each row.
+Tensor answer(const Tensor& tokens, std::int64_t start) {
+  return tape::slice(tokens, 1, start, tokens.size(1) - start);
+}
+
+}  // namespace
+
+Status DeepSpeedChatRole::build() {
+  // Scripts build and load models on the host; the engine brings them to the device.
+  tape_.set_stopped(true);
+  const Status built = RoleProgram::build();
+  tape_.set_stopped(false);
+  HEADROOM_TRY(built);
+  // The reward model's head comes before the body that it is put on.
+  std::vector<tape::ParameterSlot>& slots = model_->parameters();
+  if (role().head == HeadKind::scalar) std::rotate(slots.begin(), slots.end() - 1, slots.end());
+  const Sharding& sharding = role().sharding;
+  tape::ZeroOptions options;
+  options.stage = stage_of(sharding.kind);
+  options.ranks = context_.ranks;
+  options.trained = role().trained;
+  options.dtype = role().precision.weights;
+  options.loss_scaling = role().precision.gradient_scaler;
+  options.overlap_communication = sharding.overlap_communication;
+  options.contiguous_gradients = sharding.contiguous_gradients;
+  options.offload_optimizer = sharding.offload_optimizer;
+  options.offload_parameters = sharding.offload_parameters;
+  options.pin_memory = sharding.pin_memory;
+  options.reduce_bucket = sharding.reduce_bucket;
+  options.prefetch_bucket = sharding.prefetch_bucket;
+  options.persistence_threshold = sharding.persistence_threshold;
+  options.max_live_parameters = sharding.max_live_parameters;
+  options.max_reuse_distance = sharding.max_reuse_distance;
+  options.gather_stream = context_.first_stream;
+  options.reduce_stream = static_cast<Stream>(context_.first_stream + 1);
+  engine_ = tape::make_zero_engine(*model_, context_.engine, options);
+  return {};
+}
+
+std::optional<Status> DeepSpeedChatRole::act(const Action& action, Experience& e) {
+  switch (action.verb) {
+    case Verb::take_prompts:
+      take_prompts(e);
+      return Status{};
+    case Verb::generate:
+      generate_responses(e);
+      return Status{};
+    case Verb::forward:
+      score(e, action.output);
+      return Status{};
+    case Verb::gather_logprobs:
+      gather_logprobs(e);
+      return Status{};
+    case Verb::drop_outputs:
+      drop_outputs(e);
+      return Status{};
+    case Verb::train:
+      role().head == HeadKind::language_model ? train_actor(e) : train_critic(e);
+      return Status{};
+    case Verb::end_step:
+      tape::drop(e.logits, e.returns, e.advantages);
+      return Status{};
+    default:
+      return std::nullopt;
+  }
+}
+
+void DeepSpeedChatRole::take_prompts(Experience& e) {
+  // The last step's experience goes when the new one is there.
+  for (Tensor* tensor :
+       {&e.prompts, &e.old_logprobs, &e.ref_logprobs, &e.values, &e.rewards, &e.sequences, &e.mask})
+    if (tensor->defined()) e.previous.push_back(std::move(*tensor));
+  e.prompts = tape_.empty({e.batch, e.prompt}, DType::int64, kPrompts);
+  e.prompt_mask = tape_.empty({e.batch, e.prompt}, DType::int64, kMask);
+}
+
+void DeepSpeedChatRole::generate_responses(Experience& e) {
+  const tape::GradMode no_grad(tape_, false);
+  const tape::ComponentScope component(tape_, Component::temporaries);
+  model_->options().training = false;
+  tape::SampleOptions options;
+  options.new_tokens = e.response;
+  options.begin_token = has_begin_token(*role().model);
+  options.greedy = true;
+  options.length_processors = false;
+  options.mask = e.prompt_mask;
+  options.padded = role().padded;
+  Tensor generated = tape::sample(*model_, e.prompts, options);
+  model_->options().training = role().trained;
+  // Sequences with an answer are gathered anew.
+  Tensor lengths = tape_.empty({e.batch}, DType::int64, kLengths);
+  e.sequences = tape_.empty(generated.shape(), DType::int64, kLengths);
+  e.outputs.push_back(std::move(generated));
+  e.outputs.push_back(std::move(lengths));
+}
+
+tape::ModelInput DeepSpeedChatRole::input_of(const Experience& e) const {
+  tape::ModelInput input;
+  input.ids = e.sequences;
+  input.attention_mask = e.mask;
+  input.padded = role().padded;
+  return input;
+}
+
+void DeepSpeedChatRole::score(Experience& e, Output output) {
+  const tape::GradMode no_grad(tape_, false);
+  const tape::ComponentScope component(tape_, Component::temporaries);
+  if (!e.mask.defined()) {
+    Tensor filled = tape::plain(kNotEqual, DType::boolean, e.sequences);
+    e.mask = tape::to(std::move(filled), DType::int64);
+  }
+  if (output != Output::logits) {
+    Tensor values = model_->forward(input_of(e));
+    if (output == Output::values) {
+      e.values = std::move(values);
+      return;
+    }
+    for (std::int64_t i = 0; i < e.batch; ++i) {
+      // Where does the row's padding begin?
+      Tensor flags = tape_.empty({e.response}, DType::boolean, kEnds);
+      Tensor places = tape_.empty({1, 1}, DType::int64, kEnds);
+    }
+    e.rewards = tape_.empty({e.batch}, values.dtype(), kEnds);
+    return;
+  }
+  tape::KvCache cache;
+  tape::ModelInput input = input_of(e);
+  input.cache = &cache;
+  e.outputs.push_back(model_->forward(input));
+  (role().trained ? e.actor_logits : e.ref_logits) = e.outputs.back();
+  for (tape::KvCache::LayerCache& layer : cache.layers) {
+    e.outputs.push_back(std::move(layer.keys));
+    e.outputs.push_back(std::move(layer.values));
+  }
+}
+
+void DeepSpeedChatRole::gather_logprobs(Experience& e) {
+  const tape::GradMode no_grad(tape_, false);
+  const tape::ComponentScope component(tape_, Component::temporaries);
+  e.old_logprobs = token_logprobs(e.actor_logits, e.sequences, role().loss);
+  e.ref_logprobs = token_logprobs(e.ref_logits, e.sequences, role().loss);
+}
+
+void DeepSpeedChatRole::drop_outputs(Experience& e) {
+  tape::drop(e.actor_logits, e.ref_logits);
+  for (Tensor& tensor : e.outputs) tensor.reset();
+  e.outputs.clear();
+  e.previous.clear();
+}
+
+/// Rewards a token (a KL penalty, the score at the end), then advantages from the last token to the first.
+void DeepSpeedChatRole::make_advantages(Experience& e) {
+  const tape::GradMode no_grad(tape_, false);
+  const tape::ComponentScope component(tape_, Component::temporaries);
+  const std::int64_t start = e.prompt - 1;
+  const Tensor values = tape::slice(e.values, 1, 0, e.values.size(1) - 1);
+  const auto column = [](const Tensor& tensor, std::int64_t t) { return tape::select(tensor, 1, t); };
+  Tensor rewards;
+  {
+    Tensor gap = tape::sub(e.old_logprobs, e.ref_logprobs);
+    rewards = tape::mul_scalar(std::move(gap));
+    const Tensor clipped = tape::clamp(e.rewards);
+  }
+  std::vector<Tensor> advantages;
+  Tensor last;
+  const std::int64_t length = rewards.size(1);
+  for (std::int64_t t = length; t-- > start;) {
+    Tensor delta = column(rewards, t);
+    if (t + 1 < length) delta = tape::add(std::move(delta), tape::mul_scalar(column(values, t + 1)));
+    delta = tape::sub(std::move(delta), column(values, t));
+    Tensor next = last.defined() ? tape::add(delta, tape::mul_scalar(last)) : tape::add_scalar(delta);
+    last = std::move(next);
+    advantages.push_back(last);
+  }
+  e.advantages = tape_.empty({e.batch, length - start}, rewards.dtype(), kStack);
+  e.returns = tape::add(e.advantages, answer(values, start));
+}
+
+void DeepSpeedChatRole::update(Tensor loss) {
+  engine_->backward(loss);
+  engine_->step(updates_++ < role().precision.skipped_steps);
+  loss.reset();
+}
+
+void DeepSpeedChatRole::train_actor(Experience& e) {
+  make_advantages(e);
+  const std::int64_t start = e.prompt - 1;
+  Tensor loss;
+  {
+    const tape::ComponentScope component(tape_, Component::activations);
+    e.logits = model_->forward(input_of(e));
+    Tensor logprobs = token_logprobs(e.logits, e.sequences, role().loss);
+    const Tensor new_answer = answer(logprobs, start), old_answer = answer(e.old_logprobs, start);
+    const Tensor mask = answer(tape::slice(e.mask, 1, 1, e.mask.size(1) - 1), start);
+    Tensor log_ratio = tape::mul(tape::sub(new_answer, old_answer), mask);
+    Tensor ratio = tape::exp(log_ratio);
+    Tensor plain = tape::mul(tape::neg(e.advantages), ratio);
+    Tensor clipped = tape::mul(tape::neg(e.advantages), tape::clamp(ratio));
+    Tensor larger = tape::maximum(plain, clipped);
+    Tensor sum = tape::sum(tape::mul(std::move(larger), mask));
+    Tensor count = tape::sum(mask);
+    loss = tape::div(std::move(sum), std::move(count));
+  }
+  update(std::move(loss));
+}
+
+void DeepSpeedChatRole::train_critic(Experience& e) {
+  const std::int64_t start = e.prompt - 1;
+  Tensor loss;
+  {
+    const tape::ComponentScope component(tape_, Component::activations);
+    Tensor all = model_->forward(input_of(e));
+    const Tensor values = answer(tape::slice(all, 1, 0, all.size(1) - 1), start);
+    const Tensor old = answer(tape::slice(e.values, 1, 0, e.values.size(1) - 1), start);
+    const Tensor mask = answer(tape::slice(e.mask, 1, 1, e.mask.size(1) - 1), start);
+    Tensor lower = tape::add_scalar(old), upper = tape::add_scalar(old);
+    Tensor clipped = tape::clamp(values);
+    tape::drop(lower, upper);
+    Tensor plain = tape::pow(tape::sub(values, e.returns));
+    Tensor bounded = tape::pow(tape::sub(clipped, e.returns));
+    Tensor larger = tape::maximum(plain, bounded);
+    Tensor sum = tape::mul_scalar(tape::sum(tape::mul(std::move(larger), mask)));
+    Tensor count = tape::sum(mask);
+    loss = tape::div(std::move(sum), std::move(count));
+  }
+  update(std::move(loss));
+}
+
+}  // namespace headroom::phases

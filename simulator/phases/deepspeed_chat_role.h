@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+
+#include "simulator/phases/role_program.h"
+#include "simulator/tape/sharding/zero.h"
+
+namespace headroom::phases {
+
+/// A role of DeepSpeed-Chat's PPO trainer: a DeepSpeed engine, generation and four scoring forwards whose
+/// outputs all live until the experience is made, token-level rewards and advantages in a loop over tokens,
+/// one update of the actor, then one of the critic. The actor's logits live until the critic has stepped; an
+/// experience until the next one is made.
+class DeepSpeedChatRole : public RoleProgram {
+ public:
+  explicit DeepSpeedChatRole(const RoleContext& context) : RoleProgram(context) {}
+
+  Status build() override;
+  std::optional<Status> act(const Action& action, Experience& experience) override;
+
+ private:
+  tape::ModelInput input_of(const Experience& experience) const;
+  void take_prompts(Experience& experience);
+  void generate_responses(Experience& experience);
+  void score(Experience& experience, Output output);
+  void gather_logprobs(Experience& experience);
+  void drop_outputs(Experience& experience);
+  void make_advantages(Experience& experience);
+  void train_actor(Experience& experience);
+  void train_critic(Experience& experience);
+  void update(tape::Tensor loss);
+
+  std::unique_ptr<tape::ZeroEngine> engine_;
+  std::int64_t updates_ = 0;
+};
+
+}  // namespace headroom::phases

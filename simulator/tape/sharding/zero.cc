@@ -1,0 +1,90 @@
+#include "simulator/tape/sharding/zero.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string_view>
+
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/reduce.h"
+#include "simulator/tape/sharding/zero_partitioned.h"
+#include "simulator/tape/sharding/zero_unsharded.h"
+
+namespace headroom::tape {
+namespace {
+
+const std::uint16_t kIsNan = operation_name("aten::isnan"), kIsInf = operation_name("aten::isinf"),
+                    kAbs = operation_name("aten::abs"), kOr = operation_name("aten::logical_or"),
+                    kMax = operation_name("aten::max"), kWiden = operation_name("aten::to"),
+                    kNorm = operation_name("aten::linalg_vector_norm");
+
+/// Parts of names whose weights do not decay.
+constexpr std::array<std::string_view, 5> kNoDecay = {"bias", "layer_norm.weight", "layernorm.weight",
+                                                      "norm.weight", "ln_f.weight"};
+
+bool decays(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return std::none_of(kNoDecay.begin(), kNoDecay.end(),
+                      [&](std::string_view part) { return name.find(part) != std::string::npos; });
+}
+
+unsigned all_dimensions(const Tensor& tensor) {
+  return (1u << tensor.rank()) - 1u;
+}
+
+}  // namespace
+
+std::vector<std::vector<ZeroParameter>> zero_groups(Model& model) {
+  std::vector<std::vector<ZeroParameter>> groups(2);
+  std::array<std::int64_t, 2> ends{};
+  for (const ParameterSlot& slot : model.parameters()) {
+    if (!(*slot.tensor)->requires_grad) continue;
+    const std::size_t group = decays(slot.name) ? 0 : 1;
+    const std::int64_t n = slot.tensor->elements();
+    groups[group].push_back({.slot = slot.tensor, .elements = n, .start = ends[group]});
+    ends[group] += n;
+  }
+  std::erase_if(groups, [](const auto& group) { return group.empty(); });
+  return groups;
+}
+
+void zero_to_device(Model& model) {
+  Tape& tape = model.tape();
+  const auto move = [&](const Tensor& tensor) {
+    if (tensor.defined() && tensor->storage->block == kNoBlock)
+      tape.regrow_storage(tensor, tensor->storage->bytes);
+  };
+  for (const ParameterSlot& slot : model.parameters()) move(*slot.tensor);
+  for (const Tensor* buffer : model.buffers()) move(*buffer);
+}
+
+void zero_check_overflow(const Tensor& gradient) {
+  Tape& tape = gradient.tape();
+  const GradMode no_grad(tape, false);
+  const ComponentScope component(tape, Component::temporaries);
+  const Tensor wide = elementwise(kWiden, DType::fp32, {&gradient});
+  const Tensor nan = plain(kIsNan, DType::boolean, wide);
+  Tensor size = plain(kAbs, DType::fp32, wide);
+  const Tensor infinite = plain(kIsInf, DType::boolean, size);
+  size.reset();
+  const Tensor either = plain(kOr, DType::boolean, infinite, nan);
+  Tensor flags = plain(kWiden, DType::fp32, either);
+  const Tensor most = reduce(kMax, DType::fp32, 4, flags, all_dimensions(flags), false);
+}
+
+Tensor zero_norm(const Tensor& gradient) {
+  Tape& tape = gradient.tape();
+  const GradMode no_grad(tape, false);
+  const ComponentScope component(tape, Component::temporaries);
+  const Tensor wide = elementwise(kWiden, DType::fp64, {&gradient});
+  return reduce(kNorm, DType::fp64, 8, wide, all_dimensions(wide), false);
+}
+
+std::unique_ptr<ZeroEngine> make_zero_engine(Model& model, Engine& engine, const ZeroOptions& options) {
+  if (options.stage == 0 || !options.trained) return std::make_unique<ZeroUnsharded>(model, engine, options);
+  return std::make_unique<ZeroPartitioned>(model, engine, options);
+}
+
+}  // namespace headroom::tape

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "simulator/tape/core/engine.h"
+#include "simulator/tape/modules/model.h"
+
+namespace headroom::tape {
+
+/// What a DeepSpeed engine is told: keys of its configuration (sizes in elements) and its place.
+struct ZeroOptions {
+  int stage = 0;
+  std::int64_t ranks = 1, rank = 0;
+  bool trained = true;
+  DType dtype = DType::fp16;  ///< of weights and gradients
+  bool loss_scaling = true;   ///< fp16: gradients are looked through for infinities before each step
+  bool overlap_communication = false, contiguous_gradients = true;
+  bool offload_optimizer = false, offload_parameters = false, pin_memory = false;
+  std::int64_t reduce_bucket = 500'000'000;
+  std::int64_t prefetch_bucket = 50'000'000, persistence_threshold = 100'000;
+  std::int64_t max_live_parameters = 1'000'000'000, max_reuse_distance = 1'000'000'000;
+  bool memory_efficient_linear = false;
+  Stream gather_stream = 1, reduce_stream = 2;
+};
+
+/// A DeepSpeed engine (0.16) around a model whose weights lie on the host: brings them to the device, spreads
+/// optimizer states (stage 1), gradients (2) and weights (3) over ranks, and owns backward and step.
+/// `parameters()` of the model stay the same tensors; what they lie on changes.
+class ZeroEngine {
+ public:
+  virtual ~ZeroEngine() = default;
+  /// engine.backward(loss).
+  virtual void backward(const Tensor& loss) = 0;
+  /// engine.step(); `overflow`: infinities were found, the update is skipped.
+  virtual void step(bool overflow) = 0;
+};
+
+/// The engine of a stage. `model` and `engine` must outlive it.
+std::unique_ptr<ZeroEngine> make_zero_engine(Model& model, Engine& engine, const ZeroOptions& options);
+
+/// A parameter in its optimizer group.
+struct ZeroParameter {
+  Tensor* slot = nullptr;
+  std::int64_t elements = 0;
+  std::int64_t start = 0;  ///< in the group's flat buffer
+};
+
+/// Optimizer groups as training scripts make them: weights with decay, then biases and norms without. Only
+/// trainable parameters, each group in the order of parameters(); empty groups are left out.
+std::vector<std::vector<ZeroParameter>> zero_groups(Model& model);
+
+/// module.to(device): each parameter, then each buffer, that is not there yet.
+void zero_to_device(Model& model);
+
+/// Looks for infinities and NaNs in one gradient: up to 11 bytes an element for a moment.
+void zero_check_overflow(const Tensor& gradient);
+/// gradient.double().norm(): the norm, 8 bytes.
+Tensor zero_norm(const Tensor& gradient);
+
+}  // namespace headroom::tape

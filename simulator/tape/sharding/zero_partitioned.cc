@@ -1,0 +1,325 @@
+#include "simulator/tape/sharding/zero_partitioned.h"
+
+#include <algorithm>
+
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/work.h"
+
+namespace headroom::tape {
+namespace {
+
+const std::uint16_t kFlat = operation_name("zero::flat_parameters"),
+                    kStandIn = operation_name("zero::empty_parameter"),
+                    kMaster = operation_name("zero::fp32_partition"),
+                    kPartition = operation_name("zero::partition_copy"),
+                    kBucket = operation_name("zero::reduce_bucket"),
+                    kJoin = operation_name("zero::flatten_gradients"),
+                    kOwn = operation_name("zero::partition_gradients"),
+                    kWide = operation_name("zero::fp32_gradient"), kState = operation_name("adamw_state"),
+                    kStep = operation_name("aten::_fused_adamw_"),
+                    kFlag = operation_name("fused_adam::overflow_buffer"),
+                    kStaging = operation_name("zero::gradient_staging"),
+                    kUpdated = operation_name("zero::updated_partition");
+
+}  // namespace
+
+ZeroPartitioned::ZeroPartitioned(Model& model, Engine& engine, const ZeroOptions& options)
+    : tape_(model.tape()),
+      engine_(engine),
+      options_(options),
+      reduce_stream_(options.overlap_communication ? options.reduce_stream : 0) {
+  const ComponentScope component(tape_, Component::temporaries);
+  if (!options.offload_optimizer) overflow_buffer_ = tape_.empty({1}, DType::int32, kFlag);
+  zero_to_device(model);
+  take_over(model);
+}
+
+void ZeroPartitioned::take_over(Model& model) {
+  std::int64_t largest = 0;
+  for (std::vector<ZeroParameter>& parameters : zero_groups(model)) {
+    Group& group = groups_.emplace_back();
+    group.parameters = std::move(parameters);
+    for (const ZeroParameter& p : group.parameters) {
+      group.elements += p.elements;
+      largest = std::max(largest, p.elements);
+    }
+    // Padded so that every rank's part is aligned for the collective.
+    group.elements = ceil_div(group.elements, 2 * options_.ranks) * 2 * options_.ranks;
+    group.partition = group.elements / options_.ranks;
+    build_group(group);
+  }
+  const ComponentScope component(tape_, Component::staging);
+  if (options_.offload_optimizer) {
+    staging_ = tape_.empty({largest}, options_.dtype, kStaging);
+    for (Group& group : groups_)
+      group.host_gradient = tape_.empty_host({group.partition}, DType::fp32,
+                                             options_.pin_memory ? HostKind::pinned : HostKind::pageable);
+  } else {
+    std::vector<Tensor> gradients;
+    for (const Group& group : groups_)
+      gradients.push_back(tape_.empty({group.partition}, DType::fp32, kWide));
+    for (Tensor& gradient : gradients) gradient.reset();
+  }
+  averaged_.resize(groups_.size());
+  for (std::size_t g = 0; g < groups_.size(); ++g)
+    for (std::size_t i = 0; i < groups_[g].parameters.size(); ++i)
+      tape_.leaf_hooks(*groups_[g].parameters[i].slot)
+          .accumulated.push_back([this, place = Place{g, i}](const Tensor&) { gradient_ready(place); });
+}
+
+/// The group's parameters go to the host one by one, are joined there and come back as one buffer.
+void ZeroPartitioned::build_group(Group& group) {
+  std::vector<Shape> shapes;
+  {
+    const ComponentScope component(tape_, Component::weights);
+    for (const ZeroParameter& p : group.parameters) {
+      const Tensor& whole = *p.slot;
+      const ModuleScope module(tape_, whole->storage->label.module);
+      shapes.push_back(whole.shape());
+      tape_.set_data(whole, tape_.empty({1}, options_.dtype, kStandIn));
+    }
+    tape_.memory().empty_cache();
+    group.flat = tape_.empty({group.elements}, options_.dtype, kFlat);
+    for (std::size_t i = 0; i < group.parameters.size(); ++i) {
+      const ZeroParameter& p = group.parameters[i];
+      tape_.set_data(*p.slot, tape_.alias(group.flat, shapes[i], p.start));
+    }
+  }
+  const ComponentScope component(tape_, Component::master_weights);
+  if (options_.offload_optimizer) {
+    group.master = tape_.empty_host({group.partition}, DType::fp32, HostKind::pinned);
+    return;
+  }
+  const Tensor part = tape_.empty({group.partition}, options_.dtype, kPartition);
+  group.master = tape_.empty({group.partition}, DType::fp32, kMaster);
+}
+
+ZeroPartitioned::Slice ZeroPartitioned::slice(const Group& group, const ZeroParameter& p) const {
+  const std::int64_t first = options_.rank * group.partition, last = first + group.partition;
+  const std::int64_t begin = std::max(first, p.start), end = std::min(last, p.start + p.elements);
+  return {.start = begin - p.start, .elements = std::max<std::int64_t>(0, end - begin)};
+}
+
+Tensor ZeroPartitioned::slice_of(const Group& group, const ZeroParameter& p, const Tensor& gradient) const {
+  const Slice part = slice(group, p);
+  return tape_.alias(gradient, Shape{part.elements}, part.start);
+}
+
+// --- Backward
+
+void ZeroPartitioned::backward(const Tensor& loss) {
+  const ComponentScope component(tape_, Component::temporaries);
+  {
+    const ComponentScope communication(tape_, Component::communication);
+    if (options_.contiguous_gradients)
+      for (int i = 0; i < (options_.overlap_communication ? 2 : 1); ++i)
+        buckets_.push_back(tape_.empty({options_.reduce_bucket}, options_.dtype, kBucket));
+  }
+  bucket_ = 0;
+  in_bucket_ = 0;
+  Tensor scaled = mul_scalar(to(loss, DType::fp32));
+  tape::backward(engine_, scaled);
+  scaled.reset();
+  finish_backward();
+}
+
+void ZeroPartitioned::gradient_ready(Place place) {
+  const std::uint16_t operation = tape_.operation();
+  tape_.set_operation(0);
+  const ZeroParameter& p = groups_[place.group].parameters[place.index];
+  if (in_bucket_ + p.elements > options_.reduce_bucket) {
+    reduce_bucket();
+    if (buckets_.size() > 1) bucket_ = 1 - bucket_;
+  }
+  const Tensor& leaf = *p.slot;
+  // A gradient larger than the bucket is reduced where it lies.
+  if (!buckets_.empty() && p.elements <= options_.reduce_bucket) {
+    if (tape_.wants_operations()) copy_in_place(buckets_[bucket_], leaf.grad());
+    tape_.set_grad(leaf, tape_.alias(buckets_[bucket_], leaf.shape(), in_bucket_));
+  }
+  in_bucket_ += p.elements;
+  waiting_.push_back(place);
+  tape_.set_operation(operation);
+}
+
+/// The bucket's elements in order, cut where the owner changes.
+std::vector<ZeroPartitioned::Run> ZeroPartitioned::bucket_runs() const {
+  std::vector<Run> runs;
+  for (const Place place : waiting_) {
+    const Group& group = groups_[place.group];
+    const ZeroParameter& p = group.parameters[place.index];
+    for (std::int64_t at = p.start, end = p.start + p.elements; at < end;) {
+      const std::int64_t owner = at / group.partition;
+      const std::int64_t until = std::min(end, (owner + 1) * group.partition);
+      if (runs.empty() || runs.back().owner != owner) runs.push_back({.owner = owner, .elements = 0});
+      runs.back().elements += until - at;
+      at = until;
+    }
+  }
+  return runs;
+}
+
+/// Runs of several owners are joined in one tensor, as many as exceed the bucket's size.
+void ZeroPartitioned::join_runs(const std::vector<Run>& runs) {
+  const ComponentScope component(tape_, Component::communication);
+  std::size_t count = 0;
+  std::int64_t elements = 0;
+  const auto flush = [&] {
+    if (count > 1) {
+      const Tensor joined = tape_.empty({elements}, options_.dtype, kJoin);
+      if (tape_.wants_operations())
+        Work(tape_, OperationKind::all_reduce, kJoin).out(joined).sizes({options_.ranks}).run();
+    }
+    count = 0;
+    elements = 0;
+  };
+  for (const Run& run : runs) {
+    ++count;
+    elements += run.elements;
+    if (elements > options_.reduce_bucket) flush();
+  }
+  if (count > 0) flush();
+}
+
+void ZeroPartitioned::reduce_bucket() {
+  {
+    const StreamScope stream(tape_, reduce_stream_);
+    join_runs(bucket_runs());
+    for (const Place place : waiting_) {
+      Group& group = groups_[place.group];
+      const ZeroParameter& p = group.parameters[place.index];
+      if (!owned(group, p)) {
+        // Stage 1 lets the others' gradients lie in the bucket until the backward is over.
+        if (options_.stage >= 2) tape_.set_grad(*p.slot, {});
+      } else if (options_.offload_optimizer) {
+        offload_gradient(group, p);
+      } else {
+        keep_gradient(group, p);
+      }
+    }
+  }
+  waiting_.clear();
+  in_bucket_ = 0;
+}
+
+void ZeroPartitioned::keep_gradient(Group&, const ZeroParameter& p) {
+  if (!own_gradients_.defined()) {
+    std::int64_t total = 0;
+    for (const Group& group : groups_)
+      for (const ZeroParameter& q : group.parameters)
+        if (owned(group, q)) total += q.elements;
+    const ComponentScope component(tape_, Component::gradients);
+    own_gradients_ = tape_.empty({total}, options_.dtype, kOwn);
+    own_filled_ = 0;
+  }
+  if (tape_.wants_operations()) copy_in_place(own_gradients_, p.slot->grad());
+  tape_.set_grad(*p.slot, tape_.alias(own_gradients_, p.slot->shape(), own_filled_));
+  own_filled_ += p.elements;
+}
+
+void ZeroPartitioned::offload_gradient(Group& group, const ZeroParameter& p) {
+  const Tensor gradient = p.slot->grad();
+  const Tensor flat = tape_.alias(gradient, Shape{p.elements});
+  const Tensor part = slice_of(group, p, gradient);
+  norms_.push_back(zero_norm(part));
+  if (options_.loss_scaling) zero_check_overflow(flat);
+  const ComponentScope component(tape_, Component::staging);
+  const Tensor wide = tape_.empty(part.shape(), DType::fp32, kWide);
+  if (tape_.wants_operations())
+    Work(tape_, OperationKind::device_to_host, kWide).in(wide).out(group.host_gradient).run();
+  tape_.set_grad(*p.slot, {});
+}
+
+void ZeroPartitioned::finish_backward() {
+  reduce_bucket();
+  if (!options_.offload_optimizer)
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      averaged_[g].clear();
+      for (const ZeroParameter& p : groups_[g].parameters)
+        if (owned(groups_[g], p) && (*p.slot)->grad != nullptr)
+          averaged_[g].push_back(slice_of(groups_[g], p, p.slot->grad()));
+    }
+  for (Tensor& bucket : buckets_) bucket.reset();
+  buckets_.clear();
+  own_gradients_.reset();
+  for (const Group& group : groups_)
+    for (const ZeroParameter& p : group.parameters) tape_.set_grad(*p.slot, {});
+}
+
+// --- Step
+
+void ZeroPartitioned::check_overflow() {
+  for (const std::vector<Tensor>& gradients : averaged_)
+    for (const Tensor& gradient : gradients) zero_check_overflow(gradient);
+}
+
+void ZeroPartitioned::step(bool overflow) {
+  const GradMode no_grad(tape_, false);
+  if (options_.offload_optimizer) {
+    if (!overflow) step_on_host();
+    norms_.clear();
+    return;
+  }
+  if (options_.loss_scaling) check_overflow();
+  if (overflow) {
+    std::vector<std::vector<Tensor>> fresh(groups_.size());
+    std::swap(averaged_, fresh);
+    if (leaked_.empty()) leaked_ = std::move(fresh);
+    return;
+  }
+  {
+    std::vector<Tensor> norms;
+    for (const std::vector<Tensor>& gradients : averaged_)
+      for (const Tensor& gradient : gradients) norms.push_back(zero_norm(gradient));
+  }
+  for (std::size_t g = 0; g < groups_.size(); ++g) step_group(groups_[g], averaged_[g]);
+}
+
+void ZeroPartitioned::step_group(Group& group, std::vector<Tensor>& gradients) {
+  Tensor wide;
+  {
+    const ComponentScope component(tape_, Component::gradients);
+    Tensor joined;
+    if (gradients.size() > 1) joined = tape_.empty({group.partition}, options_.dtype, kJoin);
+    wide = tape_.empty({group.partition}, DType::fp32, kWide);
+  }
+  for (Tensor& gradient : gradients) gradient.reset();
+  gradients.clear();
+  const ComponentScope component(tape_, Component::optimizer);
+  if (!group.average.defined()) {
+    group.average = tape_.empty({group.partition}, DType::fp32, kState);
+    group.square_average = tape_.empty({group.partition}, DType::fp32, kState);
+  }
+  if (tape_.wants_operations()) {
+    Work(tape_, OperationKind::optimizer, kStep)
+        .in(group.master)
+        .in(wide)
+        .in(group.average)
+        .in(group.square_average)
+        .out(group.master)
+        .out(group.average)
+        .out(group.square_average)
+        .run();
+    copy_in_place(group.flat, group.master);
+    Work(tape_, OperationKind::all_gather, kFlat).out(group.flat).sizes({options_.ranks}).run();
+  }
+}
+
+/// The update runs on the host; the updated part visits the device in fp32 before it is narrowed.
+void ZeroPartitioned::step_on_host() {
+  for (Group& group : groups_) {
+    {
+      const ComponentScope component(tape_, Component::optimizer);
+      if (!group.average.defined()) {
+        group.average = tape_.empty_host({group.partition}, DType::fp32, HostKind::pageable);
+        group.square_average = tape_.empty_host({group.partition}, DType::fp32, HostKind::pageable);
+      }
+    }
+    const ComponentScope component(tape_, Component::staging);
+    const Tensor updated = tape_.empty({group.partition}, DType::fp32, kUpdated);
+    if (tape_.wants_operations()) copy_in_place(group.flat, updated);
+  }
+}
+
+}  // namespace headroom::tape

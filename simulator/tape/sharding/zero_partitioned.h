@@ -1,0 +1,80 @@
+#pragma once
+
+#include <vector>
+
+#include "simulator/tape/sharding/zero.h"
+
+namespace headroom::tape {
+
+/// ZeRO stages 1 and 2: whole weights in one flat buffer a group, this rank's part of it once more in fp32
+/// with its Adam states, gradients reduced bucket by bucket while the backward runs. bf16 alike, without loss
+/// scaling. Follows runtime/zero/stage_1_and_2.py of DeepSpeed 0.16:
+///
+///   backward   one bucket (two when communication overlaps) of `reduce_bucket` elements; a finished gradient
+///              is copied into it and goes at once; a full bucket is reduced on the reduction stream: runs of
+///              gradients with one owner are joined, and what this rank owns is copied to one buffer for all
+///              its gradients (which holds parameters that cross a border whole)
+///   step       group by group: the gradients joined, in fp32, the update in place; states are made in the
+///              first step that is not skipped
+///   offload    masters, their gradients and states on the host; a gradient leaves when its bucket is reduced
+class ZeroPartitioned : public ZeroEngine {
+ public:
+  ZeroPartitioned(Model& model, Engine& engine, const ZeroOptions& options);
+
+  void backward(const Tensor& loss) override;
+  void step(bool overflow) override;
+
+ private:
+  struct Group {
+    std::vector<ZeroParameter> parameters;
+    std::int64_t elements = 0, partition = 0;  ///< padded to equal parts; one part
+    Tensor flat, master, average, square_average, host_gradient;
+  };
+  struct Place {
+    std::size_t group = 0, index = 0;
+  };
+  /// A range of elements that one rank owns.
+  struct Run {
+    std::int64_t owner = 0, elements = 0;
+  };
+
+  void take_over(Model& model);
+  void build_group(Group& group);
+  void gradient_ready(Place place);
+  void reduce_bucket();
+  void join_runs(const std::vector<Run>& runs);
+  std::vector<Run> bucket_runs() const;
+  void keep_gradient(Group& group, const ZeroParameter& parameter);
+  void offload_gradient(Group& group, const ZeroParameter& parameter);
+  void finish_backward();
+  void check_overflow();
+  void step_group(Group& group, std::vector<Tensor>& gradients);
+  void step_on_host();
+  bool owned(const Group& group, const ZeroParameter& p) const { return slice(group, p).elements > 0; }
+  /// This rank's part of a parameter: where it begins in it and how long it is.
+  struct Slice {
+    std::int64_t start = 0, elements = 0;
+  };
+  Slice slice(const Group& group, const ZeroParameter& p) const;
+  Tensor slice_of(const Group& group, const ZeroParameter& p, const Tensor& gradient) const;
+
+  Tape& tape_;
+  Engine& engine_;
+  ZeroOptions options_;
+  Stream reduce_stream_ = 0;
+  std::vector<Group> groups_;
+  Tensor overflow_buffer_;  ///< FusedAdam's flag
+  Tensor staging_;          ///< offload: the largest parameter, for copies to the host
+  // While a backward runs.
+  std::vector<Tensor> buckets_;
+  std::size_t bucket_ = 0;
+  std::int64_t in_bucket_ = 0;
+  std::vector<Place> waiting_;  ///< gradients in the bucket
+  Tensor own_gradients_;        ///< all that this rank owns, one buffer
+  std::int64_t own_filled_ = 0;
+  std::vector<std::vector<Tensor>> averaged_;  ///< by group: this rank's parts, from backward to step
+  std::vector<std::vector<Tensor>> leaked_;    ///< those of the first skipped step: links keep them for good
+  std::vector<Tensor> norms_;                  ///< offload: from reduction to step
+};
+
+}  // namespace headroom::tape

@@ -1,0 +1,212 @@
+#include "simulator/tape/sharding/zero_unsharded.h"
+
+#include <algorithm>
+
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/reduce.h"
+#include "simulator/tape/operations/work.h"
+
+namespace headroom::tape {
+namespace {
+
+const std::uint16_t kFlat = operation_name("deepspeed::flat_parameters"),
+                    kClone = operation_name("aten::clone"),
+                    kMaster = operation_name("deepspeed::fp32_parameters"),
+                    kWide = operation_name("deepspeed::fp32_gradients"),
+                    kJoin = operation_name("deepspeed::flatten_gradients"),
+                    kState = operation_name("adamw_state"), kStep = operation_name("aten::_fused_adamw_"),
+                    kFlag = operation_name("fused_adam::overflow_buffer"),
+                    kNorm = operation_name("aten::linalg_vector_norm"), kSum = operation_name("aten::sum"),
+                    kWiden = operation_name("aten::to");
+
+/// Elements that one all-reduce of gradients collects before it starts.
+constexpr std::int64_t kReduceElements = 500'000'000;
+
+}  // namespace
+
+ZeroUnsharded::ZeroUnsharded(Model& model, Engine& engine, const ZeroOptions& options)
+    : model_(model), tape_(model.tape()), engine_(engine), options_(options) {
+  const ComponentScope component(tape_, Component::temporaries);
+  if (options.trained) overflow_buffer_ = tape_.empty({1}, DType::int32, kFlag);
+  zero_to_device(model);
+  if (!options.trained) return;
+  for (std::vector<ZeroParameter>& parameters : zero_groups(model)) {
+    Group& group = groups_.emplace_back();
+    group.parameters = std::move(parameters);
+    for (const ZeroParameter& p : group.parameters) group.elements += p.elements;
+    group.partition = group.elements;
+  }
+  narrow_masters() ? build_fp16() : build_bf16();
+}
+
+void ZeroUnsharded::build_fp16() {
+  for (Group& group : groups_) {
+    {
+      const ComponentScope component(tape_, Component::weights);
+      std::vector<Tensor> clones;
+      for (const ZeroParameter& p : group.parameters)
+        clones.push_back(tape_.empty({p.elements}, options_.dtype, kClone));
+      group.flat = tape_.empty({group.elements}, options_.dtype, kFlat);
+      for (Tensor& copy : clones) copy.reset();
+      for (const ZeroParameter& p : group.parameters)
+        tape_.set_data(*p.slot, tape_.alias(group.flat, p.slot->shape(), p.start));
+    }
+    const ComponentScope component(tape_, Component::master_weights);
+    const Tensor copy = tape_.empty({group.elements}, options_.dtype, kClone);
+    group.master = tape_.empty({group.elements}, DType::fp32, kMaster);
+  }
+  // A first step with zero gradients makes the states.
+  for (Group& group : groups_) {
+    const ComponentScope component(tape_, Component::gradients);
+    group.gradient = tape_.empty({group.elements}, DType::fp32, kWide);
+  }
+  for (Group& group : groups_) make_states(group);
+  for (Group& group : groups_) group.gradient.reset();
+}
+
+void ZeroUnsharded::build_bf16() {
+  for (Group& group : groups_) {
+    group.elements = ceil_div(group.elements, 2 * options_.ranks) * 2 * options_.ranks;
+    group.partition = group.elements / options_.ranks;
+    {
+      const ComponentScope component(tape_, Component::weights);
+      group.flat = tape_.empty({group.elements}, options_.dtype, kFlat);
+      for (const ZeroParameter& p : group.parameters)
+        tape_.set_data(*p.slot, tape_.alias(group.flat, p.slot->shape(), p.start));
+    }
+    {
+      const ComponentScope component(tape_, Component::master_weights);
+      const Tensor copy = tape_.empty({group.partition}, options_.dtype, kClone);
+      group.master = tape_.empty({group.partition}, DType::fp32, kMaster);
+    }
+    const ComponentScope component(tape_, Component::gradients);
+    group.gradient = tape_.empty({group.elements}, DType::fp32, kWide);
+  }
+}
+
+void ZeroUnsharded::make_states(Group& group) {
+  if (group.average.defined()) return;
+  const ComponentScope component(tape_, Component::optimizer);
+  group.average = tape_.empty({group.partition}, DType::fp32, kState);
+  group.square_average = tape_.empty({group.partition}, DType::fp32, kState);
+}
+
+// --- Backward
+
+std::vector<Tensor> ZeroUnsharded::gradients_in_order() const {
+  std::vector<Tensor> out;
+  for (const ParameterSlot& slot : model_.parameters())
+    if ((*slot.tensor)->grad != nullptr) out.push_back(slot.tensor->grad());
+  return out;
+}
+
+void ZeroUnsharded::backward(const Tensor& loss) {
+  const ComponentScope component(tape_, Component::temporaries);
+  if (!narrow_masters())
+    for (const ParameterSlot& slot : model_.parameters()) tape_.set_grad(*slot.tensor, {});
+  Tensor scaled = mul_scalar(to(loss, DType::fp32));
+  tape::backward(engine_, scaled);
+  scaled.reset();
+  if (narrow_masters())
+    reduce_all();
+  else
+    accumulate_wide();
+}
+
+void ZeroUnsharded::reduce_all() {
+  const ComponentScope component(tape_, Component::communication);
+  std::int64_t elements = 0, count = 0;
+  const auto flush = [&] {
+    if (count > 1) {
+      const Tensor joined = tape_.empty({elements}, options_.dtype, kJoin);
+      if (tape_.wants_operations())
+        Work(tape_, OperationKind::all_reduce, kJoin).out(joined).sizes({options_.ranks}).run();
+    }
+    elements = count = 0;
+  };
+  for (const Tensor& gradient : gradients_in_order()) {
+    elements += gradient.elements();
+    ++count;
+    if (elements > kReduceElements) flush();
+  }
+  flush();
+}
+
+/// Every gradient is added to its place in fp32; the flat ones are reduced in the model's dtype.
+void ZeroUnsharded::accumulate_wide() {
+  const ComponentScope component(tape_, Component::temporaries);
+  for (const Tensor& gradient : gradients_in_order())
+    const Tensor wide = tape_.empty({gradient.elements()}, DType::fp32, kWiden);
+  const ComponentScope communication(tape_, Component::communication);
+  std::int64_t elements = 0, count = 0;
+  const auto flush = [&] {
+    Tensor joined;
+    if (count > 1) joined = tape_.empty({elements}, DType::fp32, kJoin);
+    if (count > 0) const Tensor cast = tape_.empty({elements}, options_.dtype, kJoin);
+    elements = count = 0;
+  };
+  for (const Group& group : groups_) {
+    elements += group.elements;
+    ++count;
+    if (elements > kReduceElements) flush();
+  }
+  flush();
+}
+
+// --- Step
+
+void ZeroUnsharded::step(bool overflow) {
+  const GradMode no_grad(tape_, false);
+  const ComponentScope component(tape_, Component::temporaries);
+  narrow_masters() ? step_fp16(overflow) : step_bf16();
+}
+
+void ZeroUnsharded::step_fp16(bool overflow) {
+  for (const Tensor& gradient : gradients_in_order()) {
+    const Tensor flat = tape_.alias(gradient, Shape{gradient.elements()});
+    Tensor wide = elementwise(kWiden, DType::fp32, {&flat});
+    const Tensor total = reduce(kSum, DType::fp32, 4, std::move(wide), 1u, false);
+    if (overflow) break;  // the first infinity ends the search
+  }
+  if (overflow) {
+    for (const ParameterSlot& slot : model_.parameters()) tape_.set_grad(*slot.tensor, {});
+    return;
+  }
+  for (Group& group : groups_) {
+    const ComponentScope component(tape_, Component::gradients);
+    std::vector<Tensor> wide;
+    for (const ZeroParameter& p : group.parameters)
+      wide.push_back(tape_.empty({p.elements}, DType::fp32, kWiden));
+    group.gradient = tape_.empty({group.elements}, DType::fp32, kWide);
+    while (!wide.empty()) wide.pop_back();
+    for (const ZeroParameter& p : group.parameters) tape_.set_grad(*p.slot, {});
+  }
+  for (Group& group : groups_) {
+    const Tensor norm = reduce(kNorm, DType::fp32, 4, group.gradient, 1u, false);
+  }
+  if (tape_.wants_operations())
+    for (Group& group : groups_) {
+      Work(tape_, OperationKind::optimizer, kStep)
+          .in(group.master)
+          .in(group.gradient)
+          .out(group.master)
+          .out(group.average)
+          .out(group.square_average)
+          .run();
+      copy_in_place(group.flat, group.master);
+    }
+  for (Group& group : groups_) group.gradient.reset();
+}
+
+void ZeroUnsharded::step_bf16() {
+  std::size_t count = 0;
+  for (const Group& group : groups_) count += group.parameters.size();
+  if (norms_.size() != count) {
+    norms_.clear();
+    for (std::size_t i = 0; i < count; ++i) norms_.push_back(tape_.empty({}, DType::fp32, kNorm));
+  }
+  for (Group& group : groups_) make_states(group);
+}
+
+}  // namespace headroom::tape

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <vector>
+
+#include "simulator/tape/sharding/zero.h"
+
+namespace headroom::tape {
+
+/// Stage 0, and every engine that does not train below stage 3: nothing is spread over ranks but, in bf16,
+/// the optimizer.
+///
+/// fp16 (runtime/fp16/fused_optimizer.py): flat weights and flat fp32 masters a group; Adam states from the
+/// start; a step widens all gradients while the narrow ones of later groups still live.
+/// bf16 (runtime/bf16_optimizer.py): a partition of masters and states as in stage 1; fp32 gradients for
+/// good; the bf16 ones live until the next backward.
+class ZeroUnsharded : public ZeroEngine {
+ public:
+  ZeroUnsharded(Model& model, Engine& engine, const ZeroOptions& options);
+
+  void backward(const Tensor& loss) override;
+  void step(bool overflow) override;
+
+ private:
+  struct Group {
+    std::vector<ZeroParameter> parameters;
+    std::int64_t elements = 0, partition = 0;
+    Tensor flat, master, gradient, average, square_average;
+  };
+  bool narrow_masters() const { return options_.dtype == DType::fp16; }
+  void build_fp16();
+  void build_bf16();
+  void step_fp16(bool overflow);
+  void step_bf16();
+  void reduce_all();
+  void accumulate_wide();
+  void make_states(Group& group);
+  std::vector<Tensor> gradients_in_order() const;
+
+  Model& model_;
+  Tape& tape_;
+  Engine& engine_;
+  ZeroOptions options_;
+  std::vector<Group> groups_;
+  Tensor overflow_buffer_;
+  std::vector<Tensor> norms_;  ///< bf16: kept from step to step
+};
+
+}  // namespace headroom::tape

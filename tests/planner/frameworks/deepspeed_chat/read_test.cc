@@ -1,0 +1,127 @@
+#include "planner/frameworks/deepspeed_chat/read.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "models/document/document.h"
+#include "planner/frameworks/registry.h"
+#include "simulator/phases/simulate.h"
+
+namespace headroom {
+namespace {
+
+constexpr const char* kCase = R"({
+  "actor": {"model_type": "opt", "vocab_size": 512, "hidden_size": 64, "ffn_dim": 128,
+            "num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 128,
+            "word_embed_proj_dim": 64},
+  "batch": 2, "prompt": 16, "response": 8, "dtype": "fp16", "steps": 2, "zero_stage": 2,
+  "fp16_extra": {"initial_scale_power": 4}, "name": "small"})";
+
+Result<ReadJob> read_text(const std::string& text, std::vector<std::string> overrides = {}) {
+  JobInput input;
+  input.files.push_back({"case.json", parse_document(text, "case.json").value(), text});
+  JobOptions options;
+  options.overrides = std::move(overrides);
+  return read_job(input, options);
+}
+
+Job job_of(std::vector<std::string> overrides = {}) {
+  const Result<ReadJob> read = read_text(kCase, std::move(overrides));
+  EXPECT_TRUE(read) << read.error().text();
+  return read->job;
+}
+
+Bytes peak(const Report& report, const std::string& phase, int step) {
+  for (const PhaseReport& row : report.devices[0].phases)
+    if (row.phase == phase && row.step == step) return row.processes[0].peak_allocated;
+  ADD_FAILURE() << "no phase " << phase << " in step " << step;
+  return 0;
+}
+
+Report simulated(const Job& job) {
+  const Result<Report> report = simulate(job, {});
+  EXPECT_TRUE(report) << report.error().text();
+  return *report;
+}
+
+TEST(DeepSpeedChat, IsDetectedByItsStage) {
+  const Job job = job_of();
+  EXPECT_EQ(job.framework, "deepspeed-chat");
+  ASSERT_EQ(job.roles.size(), 4u);
+  EXPECT_EQ(job.role("actor")->sharding.kind, ShardingKind::zero2);
+  // Below stage 3 reference and reward hold whole weights.
+  EXPECT_EQ(job.role("ref")->sharding.kind, ShardingKind::zero0);
+  EXPECT_EQ(job.batch.prompts, 4);
+}
+
+TEST(DeepSpeedChat, ReadsOnlyTheCaseOfARecording) {
+  const std::string recording = std::string(R"({"case": )") + kCase +
+                                R"(, "device": "NVIDIA H200", "total_memory": 1000000000000,
+                                   "alloc_conf": "", "phases": "rubbish", "engines": 7})";
+  const Result<ReadJob> read = read_text(recording);
+  ASSERT_TRUE(read) << read.error().text();
+  Job expected = job_of();
+  expected.gpu = "NVIDIA H200";
+  expected.device_memory = 1'000'000'000'000;
+  EXPECT_EQ(read->job, expected);
+}
+
+TEST(DeepSpeedChat, ErrorsNameTheKey) {
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"zero_stage=4", "zero_stage"},
+      {"dtype=fp8", "dtype"},
+      {"batch=0", "batch"},
+      {"response=many", "response"},
+      {"empty_cache=often", "empty_cache"},
+      {"prompt=127", "response"},
+      {"actor.model_type=none", "actor.model_type"}};
+  for (const auto& [change, key] : wrong) {
+    const Result<ReadJob> read = read_text(kCase, {change});
+    ASSERT_FALSE(read) << change;
+    EXPECT_EQ(read.error().key, key) << change << ": " << read.error().text();
+  }
+}
+
+TEST(DeepSpeedChat, OffloadNeedsSharding) {
+  const Result<ReadJob> read = read_text(kCase, {"offload=true", "zero_stage=0"});
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().key, "offload");
+}
+
+TEST(DeepSpeedChat, BucketsAreOfTheirSizeWhateverTheModel) {
+  const Report report = simulated(job_of());
+  EXPECT_GE(peak(report, "train_actor", 0), 2 * 2 * Bytes{500'000'000});
+  const Report whole = simulated(job_of({"zero_stage=0"}));
+  EXPECT_LT(peak(whole, "train_actor", 0), 2 * Bytes{500'000'000});
+}
+
+TEST(DeepSpeedChat, SkippedStepsLeaveGradientsBehindOnce) {
+  const Report skipping = simulated(job_of({"fp16_extra.initial_scale_power=16", "steps=4"}));
+  const Bytes second = peak(skipping, "train_critic", 1), third = peak(skipping, "train_critic", 2);
+  EXPECT_GT(second, peak(skipping, "train_critic", 0));
+  EXPECT_EQ(second, third);
+}
+
+TEST(DeepSpeedChat, OffloadTakesStatesOffTheDevice) {
+  const Report report = simulated(job_of({"offload=true"}));
+  const PhaseReport& last = report.devices[0].phases.back();
+  EXPECT_EQ(last.processes[0].at_peak_allocated[Component::optimizer], 0);
+  EXPECT_EQ(last.processes[0].at_peak_allocated[Component::master_weights], 0);
+  EXPECT_GT(last.at_peak_host[Component::master_weights], 0);
+  EXPECT_GT(last.at_peak_host[Component::optimizer], 0);
+}
+
+TEST(DeepSpeedChat, EveryStageAndPrecisionRuns) {
+  for (const char* dtype : {"fp16", "bf16"})
+    for (const char* stage : {"0", "1", "2"}) {
+      std::vector<std::string> changes = {std::string("dtype=") + dtype, std::string("zero_stage=") + stage};
+      if (std::string(dtype) == "bf16") changes.push_back("fp16_extra=null");
+      const Report report = simulated(job_of(changes));
+      EXPECT_FALSE(report.devices[0].phases.empty()) << dtype << " " << stage;
+    }
+}
+
+}  // namespace
+}  // namespace headroom
