@@ -8,6 +8,7 @@
 #include "planner/frameworks/deepspeed_chat/read.h"
 #include "planner/frameworks/job/framework.h"
 #include "planner/frameworks/torch/read.h"
+#include "planner/frameworks/trl/read.h"
 #include "planner/frameworks/verl/knobs.h"
 #include "planner/frameworks/verl/read.h"
 #include "planner/frameworks/write_back.h"
@@ -40,6 +41,14 @@ std::span<const Framework> frameworks() {
                 .summary = "DeepSpeed-Chat's PPO step: four DeepSpeed engines, ZeRO 0 to 3",
                 .detect = deepspeed_chat::detect,
                 .read = deepspeed_chat::read,
+                .knobs = nullptr,
+                .with = nullptr,
+                .settings_of = nullptr,
+                .write = nullptr},
+      Framework{.name = "trl",
+                .summary = "TRL's GRPOTrainer with its own generate, on one GPU",
+                .detect = trl::detect,
+                .read = trl::read,
                 .knobs = nullptr,
                 .with = nullptr,
                 .settings_of = nullptr,

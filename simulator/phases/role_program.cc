@@ -9,6 +9,7 @@
 #include "simulator/phases/packed_program.h"
 #include "simulator/phases/sharded_role.h"
 #include "simulator/phases/token_logprob.h"
+#include "simulator/phases/trl_grpo_role.h"
 #include "simulator/tape/core/autocast.h"
 #include "simulator/tape/core/checkpoint.h"
 #include "simulator/tape/generate/sample.h"
@@ -357,6 +358,8 @@ Result<std::unique_ptr<RoleProgram>> make_role_program(const RoleContext& contex
   if (!context.padded && (sharded || kind == ShardingKind::none))
     return std::unique_ptr<RoleProgram>(std::make_unique<PackedProgram>(context));
   if (sharded) return std::unique_ptr<RoleProgram>(std::make_unique<ShardedRole>(context));
+  if (context.role.trainer == TrainerCode::trl_grpo)
+    return std::unique_ptr<RoleProgram>(std::make_unique<TrlGrpoRole>(context));
   if (context.role.trainer == TrainerCode::deepspeed_chat && kind != ShardingKind::zero3)
     return std::unique_ptr<RoleProgram>(std::make_unique<DeepSpeedChatRole>(context));
   if (kind == ShardingKind::none) return std::make_unique<RoleProgram>(context);

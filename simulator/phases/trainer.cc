@@ -58,7 +58,7 @@ RoleProgram* Trainer::program(const std::string& role) {
 Status Trainer::build(const Action& action) {
   const Role* role = job_.role(action.role);
   if (role == nullptr) return fail(fmt::format("no role is named {}", action.role));
-  if (!imports_.defined() && role->trainer != TrainerCode::deepspeed_chat)
+  if (!imports_.defined() && role->trainer == TrainerCode::plain)
     imports_ = tape_.empty({}, DType::fp32, kImport);
   const std::int64_t data = std::max<std::int64_t>(data_parallel_size(job_, *role), 1);
   RoleContext context{

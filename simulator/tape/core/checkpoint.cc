@@ -1,5 +1,6 @@
 #include "simulator/tape/core/checkpoint.h"
 
+#include "simulator/tape/core/autocast.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/views.h"
 
@@ -19,18 +20,13 @@ class RecomputeModes {
         operation_(tape.operation()),
         label_(tape.label()),
         grad_(tape, true),
-        enabled_(tape.autocast().enabled),
-        dtype_(tape.autocast().dtype) {
+        autocast_(tape, then.enabled, then.dtype) {
     tape.set_operation(0);
     tape.label().component = Component::activations;
-    tape.autocast().enabled = then.enabled;
-    tape.autocast().dtype = then.dtype;
   }
   ~RecomputeModes() {
     tape_.set_operation(operation_);
     tape_.label() = label_;
-    tape_.autocast().enabled = enabled_;
-    tape_.autocast().dtype = dtype_;
   }
 
  private:
@@ -38,8 +34,7 @@ class RecomputeModes {
   std::uint16_t operation_;
   Label label_;
   GradMode grad_;
-  bool enabled_;
-  DType dtype_;
+  Autocast autocast_;  ///< a region of its own: the weights' casts go with it
 };
 
 AutocastState modes_of(Tape& tape) {

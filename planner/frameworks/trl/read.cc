@@ -1,0 +1,25 @@
+#include "planner/frameworks/trl/read.h"
+
+#include <algorithm>
+
+#include "planner/frameworks/case_file.h"
+#include "planner/frameworks/trl/settings.h"
+
+namespace headroom::trl {
+
+bool detect(const JobInput& input) {
+  return std::any_of(input.files.begin(), input.files.end(), [](const JobInput::File& file) {
+    const Document& keys = cases::inner(file.document);
+    const Document* model = keys.find("model");
+    return keys.find("trainer") != nullptr && model != nullptr && model->is_map();
+  });
+}
+
+Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
+  HEADROOM_ASSIGN(const Layers layers, cases::lay(input, options));
+  Values values(layers);
+  HEADROOM_ASSIGN(const std::shared_ptr<Settings> settings, read_settings(values, options.steps));
+  return cases::finish(make_job(*settings), input, options, layers, values, known_keys(), settings);
+}
+
+}  // namespace headroom::trl

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "models/architecture/architecture.h"
+#include "models/base/dtype.h"
+#include "planner/configuration/values.h"
+#include "planner/frameworks/read_job.h"
+
+namespace headroom::trl {
+
+/// What a run's keys say.
+struct Settings : FrameworkSettings {
+  std::string name;
+  std::shared_ptr<const Architecture> model;
+  std::int64_t batch = 8, accum = 1, prompt = 1, response = 256;
+  std::int64_t num_generations = 8, num_iterations = 1;
+  std::int64_t steps = 3;  ///< optimizer steps
+  double beta = 0;
+  DType dtype = DType::fp32;
+  std::int64_t lora = 0;
+  bool grad_ckpt = true;
+  std::string allocator_settings;
+  std::string device;      ///< as the driver names it; empty: not given
+  Bytes total_memory = 0;  ///< as the driver reports it; 0: not given
+};
+
+/// Every key, in the order of the documentation.
+std::span<const std::string_view> known_keys();
+
+/// Reads and checks; `steps` overrides the key. Errors name the key.
+Result<std::shared_ptr<Settings>> read_settings(Values& values, std::optional<int> steps);
+
+/// The Job that runs these settings. Its steps are the trainer's training steps, one micro-batch each:
+/// completions are generated for `accum` of them at once.
+Job make_job(const Settings& settings);
+
+}  // namespace headroom::trl

@@ -1,0 +1,107 @@
+#include "planner/frameworks/trl/read.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "models/document/document.h"
+#include "planner/frameworks/registry.h"
+#include "simulator/phases/simulate.h"
+
+namespace headroom {
+namespace {
+
+constexpr const char* kCase = R"({
+  "trainer": "grpo", "batch": 4, "num_generations": 4, "prompt": 16, "response": 8, "steps": 2,
+  "model": {"model_type": "qwen2", "vocab_size": 512, "hidden_size": 64, "intermediate_size": 128,
+            "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
+            "tie_word_embeddings": true}, "name": "small"})";
+
+Result<ReadJob> read_text(const std::string& text, std::vector<std::string> overrides = {}) {
+  JobInput input;
+  input.files.push_back({"case.json", parse_document(text, "case.json").value(), text});
+  JobOptions options;
+  options.overrides = std::move(overrides);
+  return read_job(input, options);
+}
+
+Report simulated(std::vector<std::string> overrides) {
+  const Result<ReadJob> read = read_text(kCase, std::move(overrides));
+  EXPECT_TRUE(read) << read.error().text();
+  const Result<Report> report = simulate(read->job, {});
+  EXPECT_TRUE(report) << report.error().text();
+  return *report;
+}
+
+/// Names of a step's rows, in order.
+std::vector<std::string> rows(const Report& report, int step) {
+  std::vector<std::string> out;
+  for (const PhaseReport& row : report.devices[0].phases)
+    if (row.step == step) out.push_back(row.phase);
+  return out;
+}
+
+const ProcessPhase& row(const Report& report, const std::string& phase, int step) {
+  for (const PhaseReport& candidate : report.devices[0].phases)
+    if (candidate.phase == phase && candidate.step == step) return candidate.processes[0];
+  ADD_FAILURE() << "no phase " << phase << " in step " << step;
+  static const ProcessPhase none;
+  return none;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(Trl, IsDetectedByItsTrainer) {
+  const Result<ReadJob> read = read_text(kCase);
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(read->job.framework, "trl");
+  EXPECT_EQ(read->job.batch.sequences(), 4);
+}
+
+TEST(Trl, ReadsOnlyTheCaseOfARecording) {
+  const std::string recording = std::string(R"({"case": )") + kCase +
+                                R"(, "device": "NVIDIA H200", "total_memory": 1000000000000,
+                                   "alloc_conf": "", "phases": [{"step": "x"}], "args": null})";
+  const Result<ReadJob> read = read_text(recording);
+  ASSERT_TRUE(read) << read.error().text();
+  Job expected = read_text(kCase)->job;
+  expected.gpu = "NVIDIA H200";
+  expected.device_memory = 1'000'000'000'000;
+  EXPECT_EQ(read->job, expected);
+}
+
+TEST(Trl, ErrorsNameTheKey) {
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"trainer=dpo", "trainer"}, {"dtype=float64", "dtype"},
+      {"batch=0", "batch"},       {"num_generations=3", "num_generations"},
+      {"beta=-1", "beta"},        {"model.model_type=none", "model.model_type"}};
+  for (const auto& [change, key] : wrong) {
+    const Result<ReadJob> read = read_text(kCase, {change});
+    ASSERT_FALSE(read) << change;
+    EXPECT_EQ(read.error().key, key) << change << ": " << read.error().text();
+  }
+}
+
+TEST(Trl, CompletionsAreMadeForAWholeAccumulation) {
+  const Report report = simulated({"accum=2", "num_iterations=2", "steps=4"});
+  const Names with = {"generate", "train_actor"}, without = {"train_actor"};
+  for (int step = 0; step < 8; ++step)
+    EXPECT_EQ(rows(report, step), step % 4 == 0 ? with : without) << "step " << step;
+}
+
+TEST(Trl, AReferenceHasItsRow) {
+  EXPECT_EQ(rows(simulated({"beta=0.04"}), 0), (Names{"generate", "ref_logprob", "train_actor"}));
+  // Adapters off: no second model.
+  EXPECT_LT(row(simulated({"beta=0.04", "lora=4"}), "init", -1).allocated_end,
+            row(simulated({"beta=0.04"}), "init", -1).allocated_end * 3 / 4);
+}
+
+TEST(Trl, ATrainingStepCoversItsRollout) {
+  const Report report = simulated({});
+  EXPECT_GE(row(report, "train_actor", 0).peak_allocated, row(report, "generate", 0).peak_allocated);
+  EXPECT_GT(row(report, "train_actor", 0).n_allocs, row(report, "train_actor", 1).n_allocs / 2);
+}
+
+}  // namespace
+}  // namespace headroom
