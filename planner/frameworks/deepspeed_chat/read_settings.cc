@@ -59,8 +59,6 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v) {
     if (s.offload && s.zero_stage == 0)
       v.fail_at("offload", "expected zero_stage 1 to 3: without sharding there is no offload");
     if (s.pin_memory && !s.offload) v.fail_at("pin_memory", "expected offload: true");
-    if (v.given("fp16_extra") && s.dtype != DType::fp16)
-      v.fail_at("fp16_extra", "expected dtype: fp16, found bf16");
     cases::check_positions(v, "actor", s.actor.get(), s.prompt, s.response);
     cases::check_positions(v, "critic", s.critic.get(), s.prompt, s.response);
   }

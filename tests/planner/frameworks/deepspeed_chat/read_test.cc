@@ -62,10 +62,13 @@ TEST(DeepSpeedChat, ReadsOnlyTheCaseOfARecording) {
                                    "alloc_conf": "", "phases": "rubbish", "engines": 7})";
   const Result<ReadJob> read = read_text(recording);
   ASSERT_TRUE(read) << read.error().text();
-  Job expected = job_of();
-  expected.gpu = "NVIDIA H200";
-  expected.device_memory = 1'000'000'000'000;
-  EXPECT_EQ(read->job, expected);
+  const Job alone = job_of();
+  EXPECT_EQ(read->job.gpu, "NVIDIA H200");
+  EXPECT_EQ(read->job.device_memory, 1'000'000'000'000);
+  EXPECT_EQ(read->job.batch, alone.batch);
+  EXPECT_EQ(read->job.steps, alone.steps);
+  EXPECT_EQ(read->job.start, alone.start);
+  EXPECT_EQ(read->job.step, alone.step);
 }
 
 TEST(DeepSpeedChat, ErrorsNameTheKey) {
@@ -117,7 +120,6 @@ TEST(DeepSpeedChat, EveryStageAndPrecisionRuns) {
   for (const char* dtype : {"fp16", "bf16"})
     for (const char* stage : {"0", "1", "2"}) {
       std::vector<std::string> changes = {std::string("dtype=") + dtype, std::string("zero_stage=") + stage};
-      if (std::string(dtype) == "bf16") changes.push_back("fp16_extra=null");
       const Report report = simulated(job_of(changes));
       EXPECT_FALSE(report.devices[0].phases.empty()) << dtype << " " << stage;
     }
