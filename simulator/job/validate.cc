@@ -68,6 +68,8 @@ Status check_role(const Job& job, const Role& role) {
   const std::string at = "roles." + role.name;
   const Parallel& parallel = role.parallel;
   if (role.model == nullptr) return bad(at + ".model", "expected a model, found none");
+  if (role.trainer == TrainerCode::trl_ppo)
+    return bad(at + ".trainer", "expected plain, deepspeed_chat or trl_grpo: TRL's PPO is not modelled yet");
   const std::pair<const char*, std::int64_t> sizes[] = {{"tensor", parallel.tensor},
                                                         {"pipeline", parallel.pipeline},
                                                         {"virtual_pipeline", parallel.virtual_pipeline},

@@ -6,14 +6,10 @@
 namespace headroom::deepspeed_chat {
 namespace {
 
-// What the script writes into the engines' configuration, in elements; the rest are DeepSpeed's defaults.
-constexpr std::int64_t kPersistence = 10'000, kTrainedLive = 30'000'000, kTrainedPrefetch = 30'000'000;
-
 constexpr std::array<const char*, 4> kRoles = {"actor", "ref", "critic", "reward"};
 
 ShardingKind sharding_of(std::int64_t stage) {
-  constexpr ShardingKind kKinds[] = {ShardingKind::zero0, ShardingKind::zero1, ShardingKind::zero2,
-                                     ShardingKind::zero3};
+  constexpr ShardingKind kKinds[] = {ShardingKind::zero0, ShardingKind::zero1, ShardingKind::zero2};
   return kKinds[stage];
 }
 
@@ -41,14 +37,10 @@ Role make_role(const Settings& s, const std::string& name) {
   role.attention_mask = true;
   role.padded = s.padded;
   Sharding& sharding = role.sharding;
-  sharding.kind = sharding_of(role.trained || s.zero_stage == 3 ? s.zero_stage : 0);
-  sharding.persistence_threshold = kPersistence;
+  sharding.kind = sharding_of(role.trained ? s.zero_stage : 0);
   if (role.trained) {
     sharding.overlap_communication = true;
-    sharding.prefetch_bucket = kTrainedPrefetch;
-    sharding.max_live_parameters = kTrainedLive;
     sharding.offload_optimizer = s.offload;
-    sharding.offload_parameters = s.offload && s.zero_stage == 3;
     sharding.pin_memory = s.pin_memory;
     role.optimizer.implementation = s.offload ? OptimizerImplementation::cpu : OptimizerImplementation::apex;
     if (s.grad_ckpt) role.recompute.kind = RecomputeKind::full;
@@ -78,7 +70,7 @@ PhaseSpec between(std::vector<Action> actions) {
   return out;
 }
 
-/// Each engine in turn, the cache emptied before. Engines of stages 1 to 3 report memory when they are done,
+/// Each engine in turn, the cache emptied before. Engines of stages 1 and 2 report memory when they are done,
 /// which resets the peak counters.
 std::vector<PhaseSpec> start_of(const Job& job) {
   std::vector<PhaseSpec> out;

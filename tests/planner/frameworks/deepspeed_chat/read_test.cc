@@ -73,13 +73,10 @@ TEST(DeepSpeedChat, ReadsOnlyTheCaseOfARecording) {
 
 TEST(DeepSpeedChat, ErrorsNameTheKey) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
-      {"zero_stage=4", "zero_stage"},
-      {"dtype=fp8", "dtype"},
-      {"batch=0", "batch"},
-      {"response=many", "response"},
-      {"empty_cache=often", "empty_cache"},
-      {"prompt=127", "response"},
-      {"actor.model_type=none", "actor.model_type"}};
+      {"zero_stage=3", "zero_stage"}, {"zero_stage=4", "zero_stage"},
+      {"dtype=fp8", "dtype"},         {"batch=0", "batch"},
+      {"response=many", "response"},  {"empty_cache=often", "empty_cache"},
+      {"prompt=127", "response"},     {"actor.model_type=none", "actor.model_type"}};
   for (const auto& [change, key] : wrong) {
     const Result<ReadJob> read = read_text(kCase, {change});
     ASSERT_FALSE(read) << change;
