@@ -127,8 +127,11 @@ class RecalledTrainer final : public TrainerProcess {
   double seconds_ = 0;
 };
 
-/// Batches made inside the trainer, by its own generation, tie roles together.
+/// Batches made inside the trainer, by its own generation, tie roles together; pipelines' ranks differ.
 bool separable(const Job& job) {
+  if (std::any_of(job.roles.begin(), job.roles.end(),
+                  [](const Role& role) { return role.sharding.kind == ShardingKind::megatron; }))
+    return false;
   const bool engines = std::any_of(job.engines.begin(), job.engines.end(), [](const Engine& engine) {
     return engine.kind == EngineKind::vllm || engine.kind == EngineKind::sglang;
   });
@@ -142,9 +145,9 @@ bool separable(const Job& job) {
 
 MakeTrainer recalled(std::shared_ptr<CostBook> book) {
   return [book = std::move(book), program = program_over(Fidelity::live_bytes)](
-             const Job& job, const Process& process, const Pool& pool,
-             const Hardware& hardware) -> Result<std::unique_ptr<TrainerProcess>> {
-    if (!separable(job)) return program(job, process, pool, hardware);
+             const Job& job, const Process& process, const Pool& pool, const Hardware& hardware,
+             std::int64_t rank) -> Result<std::unique_ptr<TrainerProcess>> {
+    if (!separable(job)) return program(job, process, pool, hardware, rank);
     return std::make_unique<RecalledTrainer>(job, process, *book);
   };
 }

@@ -54,6 +54,20 @@ struct Sharding {
   bool operator==(const Sharding&) const = default;
 };
 
+/// Megatron-Core's own switches; defaults are TransformerConfig's.
+struct MegatronSwitches {
+  bool gradient_accumulation_fusion = false;  ///< weight gradients go into the gradient buffer directly
+  bool fused_activation = false;              ///< one kernel for gate, activation and product
+  bool fused_rotary = false;
+  bool deallocates_outputs = false;  ///< a stage's output is dropped once it was sent
+  bool context_all_to_all = false;   ///< context parallelism exchanges heads; false: a ring
+  bool precision_aware = false;      ///< optimizer: see `Optimizer::states`; no fp32 master copy
+  double expert_imbalance = 1;       ///< tokens that a rank's experts receive, by a rank's fair share
+  std::int64_t vocabulary_multiple = 1;     ///< the vocabulary is padded to it
+  bool vocabulary_multiple_a_rank = false;  ///< ... times the tensor-parallel size
+  bool operator==(const MegatronSwitches&) const = default;
+};
+
 enum class RecomputeKind { none, full, selective };
 
 /// Gradient checkpointing.
@@ -139,6 +153,7 @@ struct Role {
   Precision precision;
   Parallel parallel;
   Sharding sharding;
+  MegatronSwitches megatron;
   Recompute recompute;
   bool activation_offload = false;  ///< save_on_cpu around forward and loss
   Optimizer optimizer;

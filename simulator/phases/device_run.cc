@@ -36,15 +36,29 @@ struct RunningEngine {
   std::size_t slot = 0;
 };
 
+/// GPUs of a pool hold different parts of a model where a pipeline's stages differ: as many kinds as the
+/// longest pipeline has stages, each of equally many neighbouring ranks.
+std::int64_t kinds_of_ranks(const Job& job, const Pool& pool) {
+  std::int64_t kinds = 1;
+  for (const Role& role : job.roles) {
+    const Process* process = job.process_of(role.name);
+    const bool here = process == nullptr ? &pool == &job.pools.front() : process->pool == pool.name;
+    if (here && role.sharding.kind == ShardingKind::megatron && pool.gpus() % role.parallel.pipeline == 0)
+      kinds = std::max(kinds, role.parallel.pipeline);
+  }
+  return kinds;
+}
+
 /// One GPU of one pool.
 class DeviceRun {
  public:
   DeviceRun(const Job& job, const Hardware& hardware, const MakeTrainer& make_trainer, const Pool& pool,
-            Machine* machine)
+            std::int64_t rank, Machine* machine)
       : job_(job),
         hardware_(hardware),
         make_trainer_(make_trainer),
         pool_(pool),
+        rank_(rank),
         machine_(machine),
         host_(job, pool) {}
 
@@ -62,7 +76,8 @@ class DeviceRun {
   Result<DeviceReport> execute() {
     DeviceReport out;
     out.pool = &pool_ == &job_.pools.front() ? "" : pool_.name;
-    out.alike = pool_.gpus();
+    out.device = rank_;
+    out.alike = pool_.gpus() / kinds_of_ranks(job_, pool_);
     for (const PhaseSpec& phase : job_.start) HEADROOM_TRY(run(phase, -1, out));
     for (int step = 0; step < job_.steps; ++step)
       for (const PhaseSpec& phase : job_.step)
@@ -93,7 +108,7 @@ class DeviceRun {
     RunningTrainer t{.process = &process,
                      .run = {},
                      .outside = OutsideGrowth(hardware_, process.communicators, pool_.gpus())};
-    HEADROOM_ASSIGN(t.run, make_trainer_(job_, process, pool_, hardware_));
+    HEADROOM_ASSIGN(t.run, make_trainer_(job_, process, pool_, hardware_, rank_));
     const std::size_t index = occupancy_.add(process.name);
     occupancy_.hold(index, process_on_device({}, 0, t.outside.now()));
     trainers_.emplace(index, std::move(t));
@@ -292,6 +307,7 @@ class DeviceRun {
   const Hardware& hardware_;
   const MakeTrainer& make_trainer_;
   const Pool& pool_;
+  std::int64_t rank_;
   Machine* machine_;
   NodeHost host_;
   Occupancy occupancy_;
@@ -318,12 +334,16 @@ Result<Report> run_on_device(const Job& job, const Hardware& hardware, const Mak
   report.title = job.name;
   report.executor = std::move(executor);
   for (const Pool& pool : job.pools) {
-    DeviceRun run(job, hardware, make_trainer, pool, machine);
-    HEADROOM_TRY(run.prepare());
-    HEADROOM_ASSIGN(DeviceReport device, run.execute());
-    for (Warning& warning : run.warnings()) report.warnings.push_back(std::move(warning));
-    if (!device.phases.empty()) report.devices.push_back(std::move(device));
-    if (machine != nullptr) break;
+    const std::int64_t kinds = kinds_of_ranks(job, pool);
+    for (std::int64_t kind = 0; kind < kinds; ++kind) {
+      DeviceRun run(job, hardware, make_trainer, pool, kind * (pool.gpus() / kinds), machine);
+      HEADROOM_TRY(run.prepare());
+      HEADROOM_ASSIGN(DeviceReport device, run.execute());
+      if (kind == 0)
+        for (Warning& warning : run.warnings()) report.warnings.push_back(std::move(warning));
+      if (!device.phases.empty()) report.devices.push_back(std::move(device));
+      if (machine != nullptr) return report;
+    }
   }
   return report;
 }

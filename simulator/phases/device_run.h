@@ -14,7 +14,8 @@ enum class Fidelity {
   every_allocation,  ///< the simulated caching allocator: reserved and fragmentation too
 };
 
-/// Runs a job's step, action by action, on one GPU of each pool with all processes that live there: trainers
+/// Runs a job's step, action by action, on one GPU of each kind (a pool; in it, a stage of the longest
+/// pipeline) with all processes that live there: trainers
 /// over a Memory, rollout and reward engines by their accounts, contexts and communicators beside them.
 /// Processes act one after the other; while one acts, the others hold what they hold, so a phase's peak is
 /// the highest sum at one moment.

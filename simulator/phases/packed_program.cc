@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "simulator/phases/policy_loss.h"
 #include "simulator/tape/core/autocast.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/losses.h"
@@ -19,28 +20,11 @@ namespace {
 using tape::Tensor;
 
 const std::uint16_t kInput = tape::operation_name("micro_batch"),
-                    kDivide = tape::operation_name("aten::div_"),
-                    kDivideBackward = tape::operation_name("DivBackward0"),
                     kExport = tape::operation_name("state_dict::full_tensor"),
                     kExported = tape::operation_name("state_dict::shard"),
                     kSend = tape::operation_name("weight_sync::full_tensor"),
                     kBucket = tape::operation_name("weight_sync::bucket"),
                     kHostState = tape::operation_name("adamw_state");
-
-void divide_backward(tape::Node& node, std::span<Tensor> in, std::span<Tensor> out) {
-  out[0] = tape::elementwise(node.name, in[0].dtype(), {&in[0]});
-}
-
-/// logits.div_(temperature): no new tensor, but its gradient is one.
-Tensor divide_in_place(Tensor logits) {
-  tape::Tape& t = logits.tape();
-  tape::Node* node =
-      t.records(tape::Arg(logits)) ? t.node(kDivideBackward, divide_backward, {&logits}) : nullptr;
-  Tensor out = t.alias(logits, logits.shape(), 0, false);
-  t.attach(out, node);
-  static_cast<void>(kDivide);
-  return out;
-}
 
 }  // namespace
 
@@ -136,7 +120,7 @@ PackedProgram::Outputs PackedProgram::run(const MicroBatches& batch, Entropy ent
   const tape::ComponentScope component(tape_, Component::logits);
   Tensor rows = tape::view(out.logits, {labels.size(0), -1});
   if (loss.logits_fp32) rows = tape::to(std::move(rows), DType::fp32);
-  Tensor scaled = loss.temperature_copy ? tape::mul_scalar(rows) : divide_in_place(rows);
+  Tensor scaled = loss.temperature_copy ? tape::mul_scalar(rows) : tape::div_scalar_in_place(rows);
   rows.reset();
   if (entropy != Entropy::none) {
     if (loss.entropy_chunk > 0)
@@ -184,41 +168,6 @@ Tensor PackedProgram::forward(const Experience& experience, Output output) {
 
 // --- Training
 
-Tensor PackedProgram::policy_loss(Outputs& outputs) {
-  const std::int64_t tokens = outputs.logprobs.size(0);
-  const auto given = [&] { return tape_.empty({tokens}, DType::fp32, kInput); };
-  Tensor ratio;
-  {
-    Tensor old = given();
-    Tensor gap = tape::sub(outputs.logprobs, std::move(old));
-    ratio = tape::exp(std::move(gap));
-  }
-  const Tensor advantages = given();
-  Tensor plain, clipped;
-  {
-    Tensor negative = tape::neg(advantages);
-    plain = tape::mul(negative, ratio);
-    Tensor bounded = tape::clamp(ratio);
-    clipped = tape::mul(std::move(negative), std::move(bounded));
-  }
-  Tensor larger = tape::maximum(std::move(plain), std::move(clipped));
-  Tensor total = tape::mean(std::move(larger));
-  if (outputs.entropy.defined()) {
-    Tensor bonus = tape::mul_scalar(tape::mean(outputs.entropy));
-    total = tape::add(std::move(total), std::move(bonus));
-  }
-  if (role().loss.kl) {
-    Tensor reference = given();
-    Tensor gap = tape::sub(outputs.logprobs, std::move(reference));
-    Tensor grown = tape::exp(gap);
-    Tensor divergence = tape::sub(std::move(grown), std::move(gap));
-    Tensor penalty = tape::mul_scalar(tape::mean(std::move(divergence)));
-    total = tape::add(std::move(total), std::move(penalty));
-  }
-  ratio.reset();
-  return total;
-}
-
 Tensor PackedProgram::value_loss() {
   Tensor values;
   {
@@ -234,7 +183,7 @@ Tensor PackedProgram::packed_loss() {
   if (role().head != HeadKind::language_model) return value_loss();
   Outputs outputs = run(context_.packed_train, role().loss.train_entropy);
   if (role().loss.keeps_logits) kept_logits_ = outputs.logits;
-  return policy_loss(outputs);
+  return packed_policy_loss(tape_, role().loss, outputs.logprobs, outputs.entropy);
 }
 
 void PackedProgram::run_micro_batch(bool last) {

@@ -43,7 +43,6 @@ class PackedProgram : public RoleProgram {
   Outputs run(const MicroBatches& batch, Entropy entropy);
   Outputs fused(const tape::ModelInput& input, const tape::Tensor& labels);
   tape::Tensor packed_loss();
-  tape::Tensor policy_loss(Outputs& outputs);
   tape::Tensor value_loss();
   void run_micro_batch(bool last);
   void repeat(double times);

@@ -6,6 +6,7 @@
 
 #include "simulator/job/names.h"
 #include "simulator/phases/deepspeed_chat_role.h"
+#include "simulator/phases/megatron_role.h"
 #include "simulator/phases/packed_program.h"
 #include "simulator/phases/sharded_role.h"
 #include "simulator/phases/token_logprob.h"
@@ -363,6 +364,7 @@ Result<std::unique_ptr<RoleProgram>> make_role_program(const RoleContext& contex
   if (context.role.trainer == TrainerCode::deepspeed_chat && kind != ShardingKind::zero3)
     return std::unique_ptr<RoleProgram>(std::make_unique<DeepSpeedChatRole>(context));
   if (kind == ShardingKind::none) return std::make_unique<RoleProgram>(context);
+  if (kind == ShardingKind::megatron) return std::make_unique<MegatronRole>(context);
   return fail(fmt::format("no program yet for role {}: sharding {}", context.role.name,
                           enum_name(context.role.sharding.kind)));
 }

@@ -8,6 +8,7 @@
 #include "simulator/job/batching.h"
 #include "simulator/job/job.h"
 #include "simulator/phases/experience.h"
+#include "simulator/tape/megatron/process_buffers.h"
 #include "simulator/tape/modules/model.h"
 #include "simulator/tape/optimizers/adamw.h"
 
@@ -28,6 +29,8 @@ struct RoleContext {
   MicroBatches packed_train, packed_forward;  ///< when not padded
   Algorithm algorithm = Algorithm::ppo;       ///< decides the loss
   double* repeat = nullptr;                   ///< how many equal pieces of work the running one stands for
+  std::int64_t world = 1, rank = 0;           ///< of the pool that the role is spread over
+  tape::megatron::ProcessBuffers* process = nullptr;  ///< of this process, whatever role
 };
 
 /// A role as a program on one rank: the verbs of actions on it. This class is a model on one GPU without
@@ -50,6 +53,8 @@ class RoleProgram {
   virtual void train(const Experience& experience);
   /// Parts to the device or to the host.
   virtual void move(unsigned parts, bool to_device, bool first_step);
+  /// Parts are dropped.
+  virtual void release(unsigned /*parts*/) {}
   /// What sending all weights to an engine takes on the trainer's side.
   virtual void export_weights() {}
   virtual void sync_weights(const WeightSync& sync);

@@ -34,8 +34,8 @@ tape::DeviceTraits traits_of(const Hardware& hardware) {
   return traits;
 }
 
-Trainer::Trainer(const Job& job, Memory& memory, const tape::DeviceTraits& traits)
-    : job_(job), tape_(memory, traits), engine_(tape_) {
+Trainer::Trainer(const Job& job, Memory& memory, const tape::DeviceTraits& traits, std::int64_t rank)
+    : job_(job), tape_(memory, traits), engine_(tape_), buffers_(tape_), rank_(rank) {
   tape_.label().component = Component::temporaries;
   const std::int64_t data = job.roles.empty() ? 1 : data_parallel_size(job, job.roles.front());
   experience_.batch = job.batch.sequences() / std::max<std::int64_t>(data, 1);
@@ -73,8 +73,12 @@ Status Trainer::build(const Action& action) {
   context.padded = !role->packed &&
                    std::all_of(job_.engines.begin(), job_.engines.end(),
                                [](const Engine& engine) { return engine.kind == EngineKind::transformers; });
+  if (role->sharding.kind == ShardingKind::megatron) context.padded = false;
   context.repeat = repeat;
   context.algorithm = job_.algorithm;
+  context.world = ranks_of(job_, *role);
+  context.rank = rank_;
+  context.process = &buffers_;
   if (!context.padded) {
     // Rectangles are as wide as the longest sequence, where that is known apart from the usual length.
     const bool widened = !role->packed && job_.lengths.max_total > 0;
@@ -175,7 +179,8 @@ Status Trainer::act(const Action& action, int step) {
       p->save();
       return {};
     case Verb::release:
-      return {};  // gradients went with zero_grad
+      p->release(action.parts);
+      return {};
     case Verb::load:
     case Verb::offload:
       p->move(action.parts, action.verb == Verb::load, step < 1);

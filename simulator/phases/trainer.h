@@ -15,7 +15,8 @@ tape::DeviceTraits traits_of(const Hardware& hardware);
 /// One training process on one rank: its roles' programs and the step's tensors. Executes actions.
 class Trainer {
  public:
-  Trainer(const Job& job, Memory& memory, const tape::DeviceTraits& traits);
+  /// `rank`: of its pool. Ranks differ where a pipeline's stages do.
+  Trainer(const Job& job, Memory& memory, const tape::DeviceTraits& traits, std::int64_t rank = 0);
 
   /// One action of `step` (-1 before the first). Errors: a role or verb that no program covers.
   Status act(const Action& action, int step);
@@ -33,6 +34,8 @@ class Trainer {
   const Job& job_;
   tape::Tape tape_;
   tape::Engine engine_;
+  tape::megatron::ProcessBuffers buffers_;
+  std::int64_t rank_;
   std::map<std::string, std::unique_ptr<RoleProgram>> programs_;
   Experience experience_;
   tape::Tensor barrier_;  ///< what the process group's first barrier leaves on the device

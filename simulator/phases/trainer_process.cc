@@ -112,10 +112,11 @@ template <typename Blocks>
 class ProgramProcess final : public TrainerProcess {
  public:
   template <typename... Arguments>
-  ProgramProcess(const Job& job, const Pool& pool, const Hardware& hardware, Arguments&&... arguments)
+  ProgramProcess(const Job& job, const Pool& pool, const Hardware& hardware, std::int64_t rank,
+                 Arguments&&... arguments)
       : blocks_(std::forward<Arguments>(arguments)...),
         timed_(blocks_.memory(), hardware, pool.gpus_per_node),
-        program_(job, timed_, phases::traits_of(hardware)) {
+        program_(job, timed_, phases::traits_of(hardware), rank) {
     program_.repeat = &timed_.repeat;
   }
 
@@ -157,14 +158,14 @@ MakeTrainer program_on(Machine& machine) {
 }
 
 MakeTrainer program_over(Fidelity fidelity) {
-  return [fidelity](const Job& job, const Process& process, const Pool& pool,
-                    const Hardware& hardware) -> Result<std::unique_ptr<TrainerProcess>> {
+  return [fidelity](const Job& job, const Process& process, const Pool& pool, const Hardware& hardware,
+                    std::int64_t rank) -> Result<std::unique_ptr<TrainerProcess>> {
     HEADROOM_ASSIGN(const allocator::AllocatorSettings settings,
                     allocator::parse_allocator_settings(process.allocator_settings));
     if (fidelity == Fidelity::live_bytes)
-      return std::make_unique<ProgramProcess<CountedBlocks>>(job, pool, hardware);
+      return std::make_unique<ProgramProcess<CountedBlocks>>(job, pool, hardware, rank);
     const Bytes card = job.device_memory > 0 ? job.device_memory : hardware.total_memory;
-    return std::make_unique<ProgramProcess<SimulatedBlocks>>(job, pool, hardware, settings, card,
+    return std::make_unique<ProgramProcess<SimulatedBlocks>>(job, pool, hardware, rank, settings, card,
                                                              runs_ahead(job));
   };
 }

@@ -44,9 +44,9 @@ class TrainerProcess {
   virtual Bytes inactive_split() const { return 0; }
 };
 
-/// Makes the process that `process` of `job` is on a GPU of `pool`. All arguments outlive what is made.
+/// Makes the process that `process` of `job` is on GPU `rank` of `pool`. All arguments outlive what is made.
 using MakeTrainer = std::function<Result<std::unique_ptr<TrainerProcess>>(
-    const Job& job, const Process& process, const Pool& pool, const Hardware& hardware)>;
+    const Job& job, const Process& process, const Pool& pool, const Hardware& hardware, std::int64_t rank)>;
 
 /// The process's program over a Memory of that fidelity.
 MakeTrainer program_over(Fidelity fidelity);

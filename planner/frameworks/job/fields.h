@@ -210,6 +210,34 @@ struct Fields<Sharding> {
 };
 
 template <>
+struct Fields<MegatronSwitches> {
+  template <typename V>
+  static void visit(V& v) {
+    using M = MegatronSwitches;
+    v.field({.name = "gradient_accumulation_fusion",
+             .meaning = "weight gradients go into the gradient buffer directly"},
+            &M::gradient_accumulation_fusion);
+    v.field({.name = "fused_activation", .meaning = "one kernel for gate, activation and product"},
+            &M::fused_activation);
+    v.field({.name = "fused_rotary", .meaning = "one kernel for rotary positions"}, &M::fused_rotary);
+    v.field({.name = "deallocates_outputs", .meaning = "a stage's output is dropped once it was sent"},
+            &M::deallocates_outputs);
+    v.field({.name = "context_all_to_all",
+             .meaning = "context parallelism exchanges heads; false: a ring of key/value blocks"},
+            &M::context_all_to_all);
+    v.field({.name = "precision_aware", .meaning = "the optimizer keeps no fp32 copy of the weights"},
+            &M::precision_aware);
+    v.field({.name = "expert_imbalance",
+             .meaning = "tokens that a rank's experts receive, by a rank's fair share"},
+            &M::expert_imbalance);
+    v.field({.name = "vocabulary_multiple", .meaning = "the vocabulary is padded to it", .least = 1},
+            &M::vocabulary_multiple);
+    v.field({.name = "vocabulary_multiple_a_rank", .meaning = "... times the tensor-parallel size"},
+            &M::vocabulary_multiple_a_rank);
+  }
+};
+
+template <>
 struct Fields<Recompute> {
   template <typename V>
   static void visit(V& v) {
@@ -326,6 +354,7 @@ struct Fields<Role> {
     v.field({.name = "parallel", .meaning = "sizes of the parallel groups; data parallelism is what is left"},
             &Role::parallel);
     v.field({.name = "sharding", .meaning = "over data-parallel ranks"}, &Role::sharding);
+    v.field({.name = "megatron", .meaning = "switches of Megatron Core"}, &Role::megatron);
     v.field({.name = "recompute", .meaning = "gradient checkpointing"}, &Role::recompute);
     v.field({.name = "activation_offload", .meaning = "saved activations go to the host"},
             &Role::activation_offload);

@@ -373,6 +373,14 @@ void add_in_place(const Tensor& self, const Tensor& other) {
   if (t.wants_operations()) Work(t, OperationKind::elementwise, kAdd).in(self).in(other).out(self).run();
 }
 
+Tensor div_scalar_in_place(const Tensor& self) {
+  Tape& t = self.tape();
+  Node* node = t.records(Arg(self)) ? t.node(kDivBackward, scaled_backward, {&self}) : nullptr;
+  Tensor out = t.alias(self, self.shape(), 0, false);
+  t.attach(out, node);
+  return out;
+}
+
 void mul_in_place(const Tensor& self) {
   Tape& t = self.tape();
   if (t.wants_operations()) Work(t, OperationKind::elementwise, kMul).in(self).out(self).run();

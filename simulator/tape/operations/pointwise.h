@@ -44,6 +44,8 @@ Tensor where(Arg condition, Arg self, Arg other);
 /// `self += other` and the like: no allocation (beyond a broadcast one, which eager code does not make).
 void add_in_place(const Tensor& self, const Tensor& other);
 void mul_in_place(const Tensor& self);
+/// `self.div_(scalar)` with autograd: no new tensor, but its gradient is one.
+Tensor div_scalar_in_place(const Tensor& self);
 
 /// Kernels without gradient: comparisons, cos, sin, bitwise and so on; `dtype` is the result's.
 Tensor plain(std::uint16_t name, DType dtype, Arg self);

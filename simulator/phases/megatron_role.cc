@@ -1,0 +1,323 @@
+#include "simulator/phases/megatron_role.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/sharding/ranks.h"
+#include "simulator/phases/policy_loss.h"
+#include "simulator/tape/megatron/loss.h"
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/losses.h"
+#include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/token_losses.h"
+#include "simulator/tape/operations/views.h"
+
+namespace headroom::phases {
+namespace {
+
+using tape::Tensor;
+namespace megatron = tape::megatron;
+
+const std::uint16_t kInput = tape::operation_name("micro_batch"),
+                    kReceived = tape::operation_name("p2p::received"),
+                    kReceivedGradient = tape::operation_name("p2p::received_gradient"),
+                    kSquares = tape::operation_name("verl::sum_pi_squared"),
+                    kMoved = tape::operation_name("megatron::offload"),
+                    kGathered = tape::operation_name("weight_sync::full_tensor"),
+                    kBucket = tape::operation_name("weight_sync::bucket");
+
+}  // namespace
+
+// --- Building
+
+Status MegatronRole::build() {
+  const Role& r = role();
+  if (r.lora)
+    return fail(Error{.message = fmt::format("role {}: no program yet for LoRA under Megatron", r.name),
+                      .file = {},
+                      .key = "lora"});
+  HEADROOM_ASSIGN(const RankPlace place, rank_place(r.parallel, context_.world, context_.rank));
+  HEADROOM_ASSIGN(const DataParallel data, data_parallel(r.parallel, context_.world));
+  megatron::Options options;
+  options.parallel = r.parallel;
+  options.switches = r.megatron;
+  options.recompute = r.recompute;
+  options.vocabulary = {r.megatron.vocabulary_multiple, r.megatron.vocabulary_multiple_a_rank};
+  options.head = r.head;
+  options.stage = place.pipeline;
+  options.dtype = r.precision.weights;
+  options.trainable = r.trained;
+  Architecture model = *r.model;
+  model.head = r.head;
+  if (r.head != HeadKind::language_model) model.labels = std::max<std::int64_t>(1, model.labels);
+  model_architecture_ = std::make_unique<Architecture>(std::move(model));
+  HEADROOM_ASSIGN(stage_, megatron::Stage::make(*model_architecture_, r.name,
+                                                {tape_, context_.engine, *context_.process, options}));
+  for (std::int64_t s = 0; s < r.parallel.pipeline; ++s) {
+    HEADROOM_ASSIGN(const MegatronStage part,
+                    megatron_stage(*model_architecture_, r.parallel, options.vocabulary, s));
+    for (const MegatronWeight& weight : part.weights) {
+      const std::int64_t ranks = weight.shape.size() < 2 ? 1
+                                 : weight.expert         ? r.parallel.expert * expert_tensor_of(r.parallel)
+                                                         : r.parallel.tensor;
+      const Bytes local = bytes_of(options.dtype, weight.count());
+      if (local * ranks <= largest_gathered_) continue;
+      largest_gathered_ = local * ranks;
+      largest_local_ = local;
+    }
+  }
+  if (!r.trained) return {};
+  megatron::GradientBuffers::Options buffers;
+  // Precision-aware optimizers may take half gradients; else only the reduction's dtype says.
+  buffers.gradients = r.precision.gradients != DType::fp32 ? r.precision.gradients : r.precision.reduce;
+  buffers.contiguous_parameters = r.sharding.distributed_optimizer;
+  if (r.sharding.distributed_optimizer) {
+    buffers.dense_ranks = data.dense * r.parallel.context;
+    buffers.expert_ranks = data.expert;
+  }
+  buffers_ = std::make_unique<megatron::GradientBuffers>(*stage_, buffers);
+  return {};
+}
+
+void MegatronRole::build_optimizer() {
+  if (!buffers_) return;
+  const Optimizer& o = role().optimizer;
+  megatron::OptimizerOptions options;
+  options.precision_aware = role().megatron.precision_aware;
+  options.moments = o.states.value_or(DType::fp32);
+  options.sgd = o.kind == OptimizerKind::sgd;
+  options.cpu_fraction = o.cpu_fraction;
+  states_ = std::make_unique<megatron::Optimizer>(tape_, *buffers_, options);
+}
+
+void MegatronRole::create_states() {
+  if (states_) states_->create_states();
+}
+
+// --- Forward
+
+std::int64_t MegatronRole::tokens(const MicroBatches& batch) const {
+  return round_up(std::max<std::int64_t>(1, batch.tokens_per_rank), role().parallel.tensor);
+}
+
+bool MegatronRole::last(std::int64_t chunk) const {
+  return stage_->layout().head && chunk + 1 == static_cast<std::int64_t>(stage_->layout().chunks.size());
+}
+
+Tensor MegatronRole::chunk_forward(std::int64_t chunk, InFlight& piece, const MicroBatches& batch) {
+  megatron::Context& c = stage_->context();
+  c.sequences = std::max<std::int64_t>(1, batch.sequences);
+  const std::int64_t all = tokens(batch);
+  {
+    const tape::ComponentScope component(tape_, Component::temporaries);
+    piece.batch = tape_.empty({2, all}, DType::int64, kInput);  // ids and positions
+  }
+  Tensor hidden;
+  if (first(chunk)) {
+    hidden = stage_->embed(tape::select(piece.batch, 0, 0));
+  } else {
+    hidden = tape_.empty({all / c.token_split(), role().model->decoder.hidden}, c.options.dtype, kReceived);
+    hidden->requires_grad = tape_.grad_enabled();
+    piece.input = hidden;
+  }
+  return stage_->layers(static_cast<std::size_t>(chunk), std::move(hidden));
+}
+
+MegatronRole::Outputs MegatronRole::token_outputs(Tensor hidden, Entropy entropy) {
+  megatron::Context& c = stage_->context();
+  const LossSpec& loss = role().loss;
+  Outputs out;
+  Tensor normed = stage_->final_norm(std::move(hidden));
+  if (loss.token_logprob == TokenLogprob::fused_linear) {
+    Tensor rows = stage_->whole_tokens(std::move(normed));
+    Tensor labels = tape_.empty({rows.size(0)}, DType::int64, kInput);
+    tape::FusedOutput both =
+        tape::fused_linear_logprobs(std::move(rows), stage_->head_weight(), std::move(labels), loss.chunk);
+    out.logprobs = std::move(both.logprobs);
+    out.entropy = std::move(both.entropy);
+    return out;
+  }
+  Tensor logits = stage_->logits(std::move(normed));
+  const tape::ComponentScope component(tape_, Component::logits);
+  if (loss.logits_fp32) {
+    logits = tape::to(std::move(logits), DType::fp32);
+    Tensor scaled = tape::div_scalar_in_place(logits);
+    logits = std::move(scaled);
+  }
+  Tensor nll;
+  if (loss.token_logprob == TokenLogprob::flash_cross_entropy && !loss.logits_fp32) {
+    const Tensor labels = tape_.empty({logits.size(0)}, DType::int64, kInput);
+    nll = tape::flash_cross_entropy(std::move(logits), labels, true);
+  } else if (entropy != Entropy::none) {
+    // The entropy reads logits that the cross-entropy overwrites.
+    Tensor copy = tape::clone(logits);
+    if (loss.sum_pi_squared) {
+      const Tensor squares = tape_.empty({2, logits.elements()}, DType::fp32, kSquares);
+    }
+    out.entropy = megatron::vocab_parallel_entropy(c, logits, loss.entropy_chunk);
+    nll = megatron::vocab_parallel_cross_entropy(c, std::move(copy));
+  } else {
+    nll = megatron::vocab_parallel_cross_entropy(c, std::move(logits));
+  }
+  out.logprobs = tape::neg(std::move(nll));
+  return out;
+}
+
+Tensor MegatronRole::forward(const Experience&, Output output) {
+  const tape::GradMode no_grad(tape_, false);
+  const tape::ComponentScope component(tape_, Component::activations);
+  const MicroBatches& batch = context_.packed_forward;
+  const std::int64_t all = batch.count, runs = std::min<std::int64_t>(all, 2);
+  const auto chunks = static_cast<std::int64_t>(stage_->layout().chunks.size());
+  std::vector<Outputs> results;
+  for (std::int64_t i = 0; i < runs; ++i) {
+    // The first one stands for the pipeline's filling too.
+    repeat(i == 0 ? static_cast<double>(role().parallel.pipeline) : static_cast<double>(all - 1));
+    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+      InFlight piece;
+      Tensor hidden = chunk_forward(chunk, piece, batch);
+      if (!last(chunk)) continue;
+      if (output == Output::logprobs) {
+        results.push_back(token_outputs(std::move(hidden), role().loss.logprob_entropy));
+      } else {
+        Tensor normed = stage_->final_norm(std::move(hidden));
+        results.push_back({stage_->values(std::move(normed)), {}});
+      }
+    }
+  }
+  repeat(1);
+  return {};  // results go to the host with the batch
+}
+
+// --- Training
+
+Tensor MegatronRole::training_loss(Tensor hidden) {
+  if (role().head == HeadKind::language_model) {
+    const Outputs outputs = token_outputs(std::move(hidden), role().loss.train_entropy);
+    const bool bonus = role().loss.train_entropy == Entropy::backward;
+    return packed_policy_loss(tape_, role().loss, outputs.logprobs, bonus ? outputs.entropy : Tensor());
+  }
+  Tensor normed = stage_->final_norm(std::move(hidden));
+  Tensor values = stage_->values(std::move(normed));
+  Tensor targets = tape_.empty(values.shape(), DType::fp32, kInput);
+  return tape::mse_loss(std::move(values), std::move(targets));
+}
+
+void MegatronRole::forward_step(const megatron::PipelineStep& step) {
+  const tape::ComponentScope component(tape_, Component::activations);
+  InFlight& piece = in_flight_[{step.chunk, step.micro_batch}];
+  Tensor hidden = chunk_forward(step.chunk, piece, context_.packed_train);
+  if (last(step.chunk)) {
+    Tensor loss = training_loss(std::move(hidden));
+    piece.output = tape::div_scalar(std::move(loss));
+    return;
+  }
+  piece.output = std::move(hidden);
+  const bool passes_through = piece.output->storage == (piece.input.defined() ? piece.input->storage : nullptr);
+  if (role().megatron.deallocates_outputs && !passes_through) tape_.shrink_storage(piece.output);
+}
+
+void MegatronRole::backward_step(const megatron::PipelineStep& step) {
+  const auto found = in_flight_.find({step.chunk, step.micro_batch});
+  {
+    InFlight piece = std::move(found->second);
+    in_flight_.erase(found);
+    if (last(step.chunk)) {
+      tape::backward(context_.engine, piece.output);
+    } else {
+      const tape::ComponentScope component(tape_, Component::temporaries);
+      const Tensor gradient = tape_.empty(piece.output.shape(), piece.output.dtype(), kReceivedGradient);
+      tape::backward(context_.engine, piece.output, gradient);
+    }
+    if (piece.input.defined()) input_gradient_ = piece.input.grad();
+  }
+}
+
+void MegatronRole::train_mini_batch(double times) {
+  const Parallel& p = role().parallel;
+  std::int64_t all = std::max<std::int64_t>(1, context_.packed_train.count);
+  if (p.virtual_pipeline > 1) all = round_up(all, p.pipeline);
+  const std::int64_t runs = megatron::distinct_micro_batches(p.pipeline, p.virtual_pipeline, all);
+  // While the pipeline fills and drains, ranks wait for (stages - 1) / chunks micro-batches.
+  const double waits = static_cast<double>(p.pipeline - 1) / static_cast<double>(p.virtual_pipeline);
+  repeat(times * (static_cast<double>(all) + waits) / static_cast<double>(runs));
+  for (const megatron::PipelineStep& step :
+       megatron::pipeline_schedule(p.pipeline, p.virtual_pipeline, stage_->context().options.stage, runs)) {
+    if (step.forward)
+      forward_step(step);
+    else
+      backward_step(step);
+  }
+  input_gradient_.reset();
+  repeat(times);
+  const tape::GradMode no_grad(tape_, false);
+  if (states_) states_->step();
+}
+
+void MegatronRole::train(const Experience& experience) {
+  const std::int64_t all = std::max<std::int64_t>(
+      1, context_.epochs * (experience.batch / std::max<std::int64_t>(1, context_.mini_batch)));
+  const std::int64_t runs = std::min<std::int64_t>(all, 2);
+  for (std::int64_t i = 0; i < runs; ++i) train_mini_batch(i == 0 ? 1 : static_cast<double>(all - 1));
+  repeat(1);
+}
+
+// --- Residency
+
+void MegatronRole::move_weights(bool to_device) {
+  if (buffers_) {
+    to_device ? buffers_->load_parameters() : buffers_->offload_parameters();
+    return;
+  }
+  const tape::ComponentScope component(tape_, Component::weights);
+  for (const megatron::Stage::Parameter& parameter : stage_->parameters()) {
+    const Tensor& tensor = parameter.tensor;
+    if ((tensor->storage->device == tape::Device::gpu) == to_device) continue;
+    tape_.set_data(tensor, to_device
+                               ? tape_.empty(tensor.shape(), tensor.dtype(), kMoved)
+                               : tape_.empty_host(tensor.shape(), tensor.dtype(), HostKind::pageable));
+  }
+}
+
+void MegatronRole::move(unsigned parts, bool to_device, bool) {
+  if ((parts & kWeights) != 0) move_weights(to_device);
+  if ((parts & kGradients) != 0 && buffers_)
+    to_device ? buffers_->load_gradients() : buffers_->release_gradients();
+  if (!states_) return;
+  if ((parts & kMasterWeights) != 0) states_->move_masters(to_device);
+  if ((parts & kOptimizer) == 0) return;
+  states_->move_moments(to_device);
+  if (!to_device) context_.process->clear();
+}
+
+void MegatronRole::release(unsigned parts) {
+  if ((parts & kGradients) != 0 && buffers_) buffers_->release_gradients();
+}
+
+/// The bridge gathers one weight after the other: its part comes from the stage that has it, the parts of all
+/// ranks are gathered, and joined to the whole that is sent.
+void MegatronRole::sync_weights(const WeightSync& sync) {
+  const tape::ComponentScope component(tape_, Component::staging);
+  const bool parts = largest_gathered_ > largest_local_;
+  Tensor received, gathered;
+  if (role().parallel.pipeline > 1) received = tape_.empty({largest_local_}, DType::uint8, kGathered);
+  if (parts) gathered = tape_.empty({largest_gathered_}, DType::uint8, kGathered);
+  const Tensor whole = tape_.empty({largest_gathered_}, DType::uint8, kGathered);
+  gathered.reset();
+  const Tensor bucket = tape_.empty({std::max(sync.bucket, Bytes{0})}, DType::uint8, kBucket);
+}
+
+/// A distributed checkpoint is written from host copies of what this rank holds.
+void MegatronRole::save() {
+  const tape::ComponentScope component(tape_, Component::staging);
+  std::vector<Tensor> written;
+  for (const megatron::Stage::Parameter& parameter : stage_->parameters())
+    written.push_back(
+        tape_.empty_host(parameter.tensor.shape(), parameter.tensor.dtype(), HostKind::pageable));
+  if (states_)
+    for (int state = 0; state < 3; ++state)
+      written.push_back(tape_.empty_host({states_->elements()}, DType::fp32, HostKind::pageable));
+}
+
+}  // namespace headroom::phases

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "simulator/phases/role_program.h"
+#include "simulator/tape/megatron/gradient_buffers.h"
+#include "simulator/tape/megatron/optimizer.h"
+#include "simulator/tape/megatron/schedule.h"
+#include "simulator/tape/megatron/stage.h"
+
+namespace headroom::phases {
+
+/// A role under Megatron-Core on one rank of its pipeline: its stage's layers, gradient buffers and optimizer
+/// shards, micro-batches of packed tokens by the pipeline's schedule.
+///
+/// With `LossSpec::logits_fp32` (RL: the model returns its logits) the last stage casts the logits to fp32,
+/// divides them by the temperature in place and forms log-probs and entropies as verl does. Without, the loss
+/// is formed on the logits as they are: TransformerEngine's cross-entropy with `flash_cross_entropy`, else
+/// Megatron's own. Frozen models (references) are separate tensors without buffers.
+///
+/// Of many micro-batches those are run after which memory only repeats, of many optimizer steps and forwards
+/// two; `RoleContext::repeat` says how many each stands for, the pipeline's bubble included.
+class MegatronRole : public RoleProgram {
+ public:
+  explicit MegatronRole(const RoleContext& context) : RoleProgram(context) {}
+
+  Status build() override;
+  void build_optimizer() override;
+  void create_states() override;
+  tape::Tensor forward(const Experience& experience, Output output) override;
+  void train(const Experience& experience) override;
+  void move(unsigned parts, bool to_device, bool first_step) override;
+  void release(unsigned parts) override;
+  void sync_weights(const WeightSync& sync) override;
+  void save() override;
+
+  tape::megatron::Stage& stage() { return *stage_; }
+
+ private:
+  /// A micro-batch between its forward and its backward on one virtual stage.
+  struct InFlight {
+    tape::Tensor batch, input, output;
+  };
+  struct Outputs {
+    tape::Tensor logprobs, entropy;  ///< fp32 [tokens]
+  };
+  /// Tokens of a micro-batch on this context rank, a multiple of the tensor ranks.
+  std::int64_t tokens(const MicroBatches& batch) const;
+  bool first(std::int64_t chunk) const { return stage_->layout().embedding && chunk == 0; }
+  bool last(std::int64_t chunk) const;
+  /// The virtual stage's input (its ids' embedding, or what the stage before sent) and hidden states.
+  tape::Tensor chunk_forward(std::int64_t chunk, InFlight& piece, const MicroBatches& batch);
+  Outputs token_outputs(tape::Tensor hidden, Entropy entropy);
+  tape::Tensor training_loss(tape::Tensor hidden);
+  void forward_step(const tape::megatron::PipelineStep& step);
+  void backward_step(const tape::megatron::PipelineStep& step);
+  void train_mini_batch(double times);
+  void move_weights(bool to_device);
+  void repeat(double times) {
+    if (context_.repeat != nullptr) *context_.repeat = times;
+  }
+
+  std::unique_ptr<const Architecture> model_architecture_;  ///< the role's model with its head
+  std::unique_ptr<tape::megatron::Stage> stage_;
+  std::unique_ptr<tape::megatron::GradientBuffers> buffers_;
+  std::unique_ptr<tape::megatron::Optimizer> states_;
+  std::map<std::pair<std::int64_t, std::int64_t>, InFlight> in_flight_;  ///< by chunk, micro-batch
+  tape::Tensor input_gradient_;  ///< sent to the stage before; the schedule holds it until the next one
+  Bytes largest_gathered_ = 0;   ///< the model's largest weight, whole
+  Bytes largest_local_ = 0;      ///< ... one rank's part of it
+};
+
+}  // namespace headroom::phases

@@ -1,0 +1,50 @@
+#include "simulator/phases/policy_loss.h"
+
+#include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/reduce.h"
+
+namespace headroom::phases {
+namespace {
+
+using tape::Tensor;
+
+const std::uint16_t kInput = tape::operation_name("micro_batch");
+
+}  // namespace
+
+Tensor packed_policy_loss(tape::Tape& tape, const LossSpec& loss, const Tensor& logprobs, const Tensor& entropy) {
+  const std::int64_t tokens = logprobs.size(0);
+  const auto given = [&] { return tape.empty({tokens}, DType::fp32, kInput); };
+  Tensor ratio;
+  {
+    Tensor old = given();
+    Tensor gap = tape::sub(logprobs, std::move(old));
+    ratio = tape::exp(std::move(gap));
+  }
+  const Tensor advantages = given();
+  Tensor plain, clipped;
+  {
+    Tensor negative = tape::neg(advantages);
+    plain = tape::mul(negative, ratio);
+    Tensor bounded = tape::clamp(ratio);
+    clipped = tape::mul(std::move(negative), std::move(bounded));
+  }
+  Tensor larger = tape::maximum(std::move(plain), std::move(clipped));
+  Tensor total = tape::mean(std::move(larger));
+  if (entropy.defined()) {
+    Tensor bonus = tape::mul_scalar(tape::mean(entropy));
+    total = tape::add(std::move(total), std::move(bonus));
+  }
+  if (loss.kl) {
+    Tensor reference = given();
+    Tensor gap = tape::sub(logprobs, std::move(reference));
+    Tensor grown = tape::exp(gap);
+    Tensor divergence = tape::sub(std::move(grown), std::move(gap));
+    Tensor penalty = tape::mul_scalar(tape::mean(std::move(divergence)));
+    total = tape::add(std::move(total), std::move(penalty));
+  }
+  ratio.reset();
+  return total;
+}
+
+}  // namespace headroom::phases

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "simulator/tape/megatron/options.h"
+
+namespace headroom::tape::megatron {
+
+/// Collectives between the ranks that share a model part, without autograd. Sizes are this rank's.
+
+/// [tokens / t, …] of each tensor rank to [tokens, …] on all: a new tensor. Without sequence parallelism the
+/// tensor itself.
+Tensor gather_tokens(const Context& context, const Tensor& mine);
+/// The sum over tensor ranks of [tokens, …]; each rank keeps its tokens (a new tensor, the whole one still
+/// alive). Without sequence parallelism the sum is formed in place.
+Tensor reduce_tokens(const Context& context, const Tensor& whole);
+/// All-to-all among `ranks` to `rows` rows: a new tensor, or the same one among one rank.
+Tensor exchange_rows(const Context& context, const Tensor& mine, std::int64_t rows, std::int64_t ranks);
+/// All-gather of rows among `ranks` into a new tensor; the same one among one rank. And its reverse.
+Tensor gather_rows(const Context& context, const Tensor& mine, std::int64_t ranks);
+Tensor reduce_rows(const Context& context, const Tensor& whole, std::int64_t ranks);
+
+}  // namespace headroom::tape::megatron

@@ -1,0 +1,184 @@
+#include <cmath>
+
+#include "models/sharding/ranks.h"
+#include "simulator/tape/core/checkpoint.h"
+#include "simulator/tape/megatron/collectives.h"
+#include "simulator/tape/megatron/elementary.h"
+#include "simulator/tape/megatron/layer.h"
+#include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/work.h"
+
+namespace headroom::tape::megatron {
+namespace {
+
+const std::uint16_t kRouter = operation_name("megatron::router"),
+                    kRouterBackward = operation_name("RouterGatingLinearFunctionBackward"),
+                    kPermute = operation_name("te::permute"),
+                    kPermuteBackward = operation_name("_moe_permute_mask_mapBackward"),
+                    kSort = operation_name("te::sort_chunks"),
+                    kUnpermute = operation_name("te::unpermute");
+
+using Tensors = std::span<Tensor>;
+
+class RouterFunction : public Function {
+ public:
+  explicit RouterFunction(Tensor weight) : weight_(std::move(weight)) {}
+  void backward(Node& node, Tensors, Tensors out) override {
+    const Tensor x = node.unpack(0);
+    if (node.wants(0)) out[0] = node.tape->empty(x.shape(), x.dtype(), node.name);
+    if (node.wants(1)) out[1] = node.tape->empty(weight_.shape(), weight_.dtype(), node.name);
+  }
+
+ private:
+  Tensor weight_;
+};
+
+/// Probabilities [tokens, experts]. Logits, softmax, the auxiliary loss' copy (fp32 each), the map of chosen
+/// experts (bool) and of rows (int64) stay beside them.
+Tensor route(Context& c, const Tensor& x, const Tensor& weight) {
+  Tape& tape = c.tape;
+  Node* node = nullptr;
+  if (tape.grad_enabled() && (x.requires_grad() || weight.requires_grad())) {
+    node = tape.node(kRouterBackward, nullptr, {&x, &weight});
+    node->function = std::make_unique<RouterFunction>(weight);
+    tape.save(node, x);
+  }
+  const Shape table{x.size(0), weight.size(0)};
+  Tensor out;
+  for (const DType dtype : {DType::fp32, DType::fp32, DType::fp32, DType::boolean, DType::int64}) {
+    const Tensor kept = tape.empty(table, dtype, kRouter);
+    if (node != nullptr) tape.save(node, kept);
+  }
+  out = tape.empty(table, DType::fp32, kRouter);
+  if (node != nullptr) tape.save(node, out);
+  if (tape.wants_operations())
+    Work(tape, OperationKind::matmul, kRouter)
+        .in(x)
+        .in(weight)
+        .out(out)
+        .sizes({x.size(0), weight.size(0), x.size(1), 1})
+        .flops(2.0 * static_cast<double>(x.elements()) * static_cast<double>(weight.size(0)))
+        .run();
+  tape.attach(out, node);
+  return out;
+}
+
+/// Tokens once for each expert they go to, and their probabilities.
+struct Slots {
+  Tensor tokens, weights;
+};
+
+void permute_backward(Node& node, Tensors in, Tensors out) {
+  Tape& tape = *node.tape;
+  if (node.wants(0)) {
+    out[0] = tape.empty(node.shape, in[0].dtype(), node.name);
+    if (tape.wants_operations()) Work(tape, OperationKind::copy, node.name).in(in[0]).out(out[0]).run();
+  }
+  if (node.wants(1)) out[1] = tape.empty({node.shape[0], node.numbers[0]}, DType::fp32, node.name);
+}
+
+Slots permute(Context& c, const Tensor& x, Arg probabilities, std::int64_t rows) {
+  Tape& tape = c.tape;
+  Node* node = nullptr;
+  if (tape.grad_enabled() && (x.requires_grad() || probabilities->requires_grad())) {
+    node = tape.node(kPermuteBackward, permute_backward, {&x, &*probabilities});
+    node->shape = x.shape();
+    node->numbers[0] = probabilities->size(1);
+  }
+  Slots out{tape.empty({rows, x.size(1)}, x.dtype(), kPermute), tape.empty({rows}, DType::fp32, kPermute)};
+  if (tape.wants_operations()) Work(tape, OperationKind::copy, kPermute).in(x).out(out.tokens).run();
+  tape.attach(out.tokens, node, 0);
+  tape.attach(out.weights, node, 1);
+  done(probabilities);
+  return out;
+}
+
+Tensor copy_rows(const Context& c, const Tensor& from, std::int64_t rows, std::uint16_t name) {
+  Shape shape = from.shape();
+  shape.size[0] = rows;
+  Tensor out = c.tape.empty(Shape::contiguous(shape.sizes()), from.dtype(), name);
+  if (c.tape.wants_operations()) Work(c.tape, OperationKind::copy, name).in(from).out(out).run();
+  return out;
+}
+
+Tensor sort_rows(const Context& c, const Tensor& from, std::int64_t rows, std::int64_t) {
+  return copy_rows(c, from, rows, kSort);
+}
+Tensor unpermute_rows(const Context& c, const Tensor& from, std::int64_t rows, std::int64_t) {
+  return copy_rows(c, from, rows, kUnpermute);
+}
+Tensor gather(const Context& c, const Tensor& from, std::int64_t, std::int64_t ranks) {
+  return gather_rows(c, from, ranks);
+}
+Tensor reduce(const Context& c, const Tensor& from, std::int64_t, std::int64_t ranks) {
+  return reduce_rows(c, from, ranks);
+}
+
+Tensor expert_mlp(Context& c, const Layer& layer, const LayerWeights& w, Arg slots, const Tensor& weights) {
+  const bool again = recomputes(c, "moe_act") && c.tape.grad_enabled();
+  Tensor wide = grouped_linear(c, slots, w("mlp.experts.linear_fc1.weight"), w("mlp.experts.linear_fc1.bias"));
+  Tensor active;
+  if (again) {
+    const Region region = [&c](const Tensor& x, std::span<const Tensor> others) {
+      return activation(c, x, true, others[0]);
+    };
+    active = checkpoint(c.tape, region, wide, {weights});
+    wide.reset();
+  } else {
+    active = activation(c, std::move(wide), true, weights);
+  }
+  static_cast<void>(layer);
+  Tensor out = grouped_linear(c, active, w("mlp.experts.linear_fc2.weight"), w("mlp.experts.linear_fc2.bias"));
+  if (again) discard_until_backward(c, active, out);
+  return out;
+}
+
+/// Dispatch by all-to-all, the local experts, and the way back.
+Tensor routed(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x) {
+  const Parallel& p = c.options.parallel;
+  const std::int64_t cut = expert_tensor_of(p), sent = x.size(0) * layer.mlp.experts_per_token;
+  const bool several = layer.mlp.experts > p.expert;  // local experts
+  // What arrives exceeds what is sent where the router prefers this rank's experts.
+  const auto received = static_cast<std::int64_t>(
+      std::ceil(static_cast<double>(sent) * (p.expert > 1 ? c.options.switches.expert_imbalance : 1.0)));
+  Tensor probabilities = route(c, x, w("mlp.router.weight"));
+  Slots slots = permute(c, x, std::move(probabilities), sent);
+  // The dispatcher's frames hold these two until the layer's call returns.
+  const Tensor permuted = slots.tokens;
+  const Tensor arrived = row_function(c, std::move(slots.tokens), received, p.expert, exchange_rows, exchange_rows);
+  Tensor weights = row_function(c, std::move(slots.weights), received, p.expert, exchange_rows, exchange_rows);
+  Tensor mine = arrived;
+  if (cut > 1) {
+    mine = row_function(c, std::move(mine), received * cut, cut, gather, reduce);
+    weights = row_function(c, std::move(weights), received * cut, cut, gather, reduce);
+  }
+  if (several) mine = row_function(c, std::move(mine), received * cut, 1, sort_rows, sort_rows);
+  Tensor out = expert_mlp(c, layer, w, std::move(mine), weights);
+  weights.reset();
+  if (several) out = row_function(c, std::move(out), received * cut, 1, sort_rows, sort_rows);
+  if (cut > 1) out = row_function(c, std::move(out), received, cut, reduce, gather);
+  out = row_function(c, std::move(out), sent, p.expert, exchange_rows, exchange_rows);
+  return row_function(c, std::move(out), x.size(0), 1, unpermute_rows, unpermute_rows);
+}
+
+Tensor shared_expert(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x) {
+  const Region region = [&c, &layer, &w](const Tensor& input, std::span<const Tensor>) {
+    Tensor out = mlp(c, layer, w, "mlp.shared_experts.", {}, input);
+    // The gate weighs each token's output.
+    return layer.mlp.shared_gate ? mul_scalar(std::move(out)) : out;
+  };
+  if (recomputes(c, "shared_experts")) return checkpoint_reentrant(c.tape, c.engine, region, x, {});
+  return region(x, {});
+}
+
+}  // namespace
+
+Tensor experts(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x) {
+  Tensor shared;
+  if (layer.mlp.shared_hidden > 0) shared = shared_expert(c, layer, w, x);
+  Tensor out = routed(c, layer, w, x);
+  if (shared.defined()) out = add(std::move(out), std::move(shared));
+  return out;
+}
+
+}  // namespace headroom::tape::megatron

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+
+#include "models/sharding/vocabulary.h"
+#include "simulator/job/role.h"
+#include "simulator/tape/core/engine.h"
+#include "simulator/tape/megatron/process_buffers.h"
+
+namespace headroom::tape::megatron {
+
+/// What one rank's part of a Megatron-Core model is made for.
+struct Options {
+  Parallel parallel;
+  MegatronSwitches switches;
+  Recompute recompute;
+  VocabularyRule vocabulary;
+  HeadKind head = HeadKind::language_model;
+  std::int64_t stage = 0;  ///< of the pipeline
+  DType dtype = DType::bf16;
+  bool trainable = true;
+};
+
+/// What every layer of a stage needs.
+struct Context {
+  Tape& tape;
+  Engine& engine;
+  ProcessBuffers& process;
+  Options options;
+  std::int64_t sequences = 1;  ///< packed in the running micro-batch
+
+  std::int64_t tensor() const { return options.parallel.tensor; }
+  /// Activations between the matrix products are split over the tensor ranks too.
+  bool sequence_parallel() const { return options.parallel.sequence && tensor() > 1; }
+  std::int64_t token_split() const { return sequence_parallel() ? tensor() : 1; }
+};
+
+}  // namespace headroom::tape::megatron

@@ -1,0 +1,134 @@
+#include "simulator/tape/megatron/stage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "simulator/tape/core/checkpoint.h"
+#include "simulator/tape/megatron/collectives.h"
+#include "simulator/tape/megatron/elementary.h"
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/embedding.h"
+#include "simulator/tape/operations/pointwise.h"
+
+namespace headroom::tape::megatron {
+namespace {
+
+const std::uint16_t kMask = operation_name("megatron::input_mask"),
+                    kMasked = operation_name("megatron::masked_input");
+
+/// Whole tokens to this rank's; without sequence parallelism the sum is formed in place.
+Tensor scatter(const Context& c, const Tensor& from, std::int64_t, std::int64_t) {
+  return reduce_tokens(c, from);
+}
+Tensor gather(const Context& c, const Tensor& from, std::int64_t, std::int64_t) {
+  return gather_tokens(c, from);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Stage>> Stage::make(const Architecture& model, const std::string& name,
+                                           const Context& context) {
+  const Options& o = context.options;
+  std::unique_ptr<Stage> stage(new Stage(model, context));
+  HEADROOM_ASSIGN(const auto layouts, pipeline_stages(model.decoder.layers, o.parallel));
+  HEADROOM_ASSIGN(const MegatronStage weights, megatron_stage(model, o.parallel, o.vocabulary, o.stage));
+  stage->layout_ = layouts[static_cast<std::size_t>(o.stage)];
+  stage->create(weights, name);
+  return stage;
+}
+
+void Stage::create(const MegatronStage& weights, const std::string& name) {
+  Tape& tape = context_.tape;
+  layers_.resize(static_cast<std::size_t>(model_.decoder.layers));
+  for (std::size_t i = 0; i < layers_.size(); ++i)
+    layer_names_.push_back(tape.modules().intern(fmt::format("{}.decoder.layers.{}", name, i)));
+  for (const MegatronWeight& weight : weights.weights) {
+    std::vector<std::int64_t> sizes = weight.shape;
+    if (weight.copies > 1) sizes.insert(sizes.begin(), weight.copies);
+    const ModuleScope module(tape, tape.modules().intern(name + "." + weight.name));
+    Tensor tensor = tape.parameter(Shape::contiguous(sizes), context_.options.dtype, context_.options.trainable);
+    if (weight.layer >= 0) {
+      const std::string prefix = fmt::format("decoder.layers.{}.", weight.layer);
+      layers_[static_cast<std::size_t>(weight.layer)].put(weight.name.substr(prefix.size()), tensor);
+    } else {
+      ends_.put(weight.name, tensor);
+    }
+    parameters_.push_back({weight, std::move(tensor)});
+  }
+  embedding_ = ends_("embedding.word_embeddings.weight");
+  positions_ = ends_("embedding.position_embeddings.weight");
+  head_ = ends_("output_layer.weight");
+  if (!head_.defined() && layout_.head) head_ = embedding_;
+}
+
+Tensor Stage::embed(Arg ids) {
+  Tape& tape = context_.tape;
+  Tensor whole;
+  if (context_.tensor() > 1) {
+    // Tokens of other ranks' rows are masked, and their embeddings zeroed.
+    const Tensor mask = tape.empty(ids->shape(), DType::boolean, kMask);
+    Tensor masked = tape.empty(ids->shape(), DType::int64, kMasked);
+    whole = embedding(embedding_, std::move(masked));
+  } else {
+    whole = embedding(embedding_, *ids);
+  }
+  if (context_.tensor() > 1) {
+    const std::int64_t rows = whole.size(0) / context_.token_split();
+    whole = row_function(context_, std::move(whole), rows, context_.tensor(), scatter, gather);
+  }
+  if (positions_.defined()) {
+    Tensor places = tape.empty({whole.size(0)}, DType::int64, kMasked);
+    Tensor added = embedding(positions_, std::move(places));
+    whole = add(std::move(whole), std::move(added));
+  }
+  done(ids);
+  return whole;
+}
+
+Tensor Stage::run(const LayerRange& range, const Tensor& hidden) {
+  Tensor out = hidden;
+  for (std::int64_t i = range.first; i < range.first + range.count; ++i) {
+    const auto index = static_cast<std::size_t>(i);
+    const ModuleScope module(context_.tape, layer_names_[index]);
+    out = decoder_layer(context_, model_.decoder.layer(i), layers_[index], out);
+  }
+  return out;
+}
+
+Tensor Stage::layers(std::size_t chunk, Tensor hidden) {
+  const LayerRange all = layout_.chunks[chunk];
+  const Recompute& r = context_.options.recompute;
+  if (r.kind != RecomputeKind::full) return run(all, hidden);
+  const bool block = r.layers > 0;
+  const std::int64_t again = block ? std::min(r.layers, all.count) : all.count;
+  const std::int64_t unit = block ? 1 : std::max<std::int64_t>(1, r.every);
+  for (std::int64_t i = 0; i < again; i += unit) {
+    const LayerRange part{all.first + i, std::min(unit, again - i)};
+    const Region region = [this, part](const Tensor& input, std::span<const Tensor>) { return run(part, input); };
+    hidden = checkpoint_reentrant(context_.tape, context_.engine, region, hidden, {});
+  }
+  return run({all.first + again, all.count - again}, hidden);
+}
+
+Tensor Stage::final_norm(Arg hidden) {
+  return norm(context_, hidden, ends_.norm("decoder.final_layernorm.", model_.decoder.final_norm));
+}
+
+Tensor Stage::whole_tokens(Arg hidden) {
+  if (!context_.sequence_parallel()) return *hidden;
+  const std::int64_t rows = hidden->size(0) * context_.tensor();
+  return row_function(context_, hidden, rows, context_.tensor(), gather, scatter);
+}
+
+Tensor Stage::logits(Arg hidden) {
+  return output_layer(context_, hidden, head_);
+}
+
+Tensor Stage::values(Arg hidden) {
+  Tensor narrow = linear(context_, hidden, head_, ends_("output_layer.bias"), Cut::duplicated);
+  Tensor wide = to(std::move(narrow), DType::fp32);
+  return whole_tokens(std::move(wide));
+}
+
+}  // namespace headroom::tape::megatron

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/sharding/megatron.h"
+#include "models/sharding/pipeline.h"
+#include "simulator/tape/megatron/layer.h"
+
+namespace headroom::tape::megatron {
+
+/// What one pipeline rank holds of a Megatron-Core GPT model with TransformerEngine's layers, and its
+/// forward. Names, shapes and places of its parameters are `megatron_stage`'s.
+///
+/// Hidden states are [tokens / t, hidden] under sequence parallelism, else [tokens, hidden]; `tokens` are
+/// those of this context rank and divide by t.
+class Stage {
+ public:
+  struct Parameter {
+    MegatronWeight weight;
+    Tensor tensor;
+  };
+
+  /// Parameters come to exist, each a tensor of its own. Errors: `megatron_stage`'s.
+  static Result<std::unique_ptr<Stage>> make(const Architecture& model, const std::string& name,
+                                             const Context& context);
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+
+  Context& context() { return context_; }
+  const PipelineStage& layout() const { return layout_; }
+  /// In order of definition.
+  std::vector<Parameter>& parameters() { return parameters_; }
+  const Architecture& model() const { return model_; }
+
+  /// Embedded tokens of ids [tokens].
+  Tensor embed(Arg ids);
+  /// The layers of virtual stage `chunk`. Full recomputation keeps the input of every `every` layers
+  /// (uniform) or of the first `layers` layers (block), and runs them again in the backward.
+  Tensor layers(std::size_t chunk, Tensor hidden);
+  /// The final norm.
+  Tensor final_norm(Arg hidden);
+  /// Gathered over the tensor ranks.
+  Tensor whole_tokens(Arg hidden);
+  /// This rank's columns of the vocabulary, or values [tokens, labels] in fp32.
+  Tensor logits(Arg hidden);
+  Tensor values(Arg hidden);
+  /// [Vp / t, hidden]
+  const Tensor& head_weight() const { return head_; }
+
+ private:
+  Stage(const Architecture& model, const Context& context) : model_(model), context_(context) {}
+  void create(const MegatronStage& weights, const std::string& name);
+  Tensor run(const LayerRange& range, const Tensor& hidden);
+
+  const Architecture& model_;
+  Context context_;
+  PipelineStage layout_;
+  std::vector<Parameter> parameters_;
+  std::vector<LayerWeights> layers_;  ///< by layer index
+  std::vector<std::uint32_t> layer_names_;
+  Tensor embedding_, positions_, head_;
+  LayerWeights ends_;
+};
+
+}  // namespace headroom::tape::megatron

@@ -1,0 +1,301 @@
+#include "simulator/tape/megatron/stage.h"
+
+#include <gtest/gtest.h>
+
+#include "models/architecture/read.h"
+#include "models/document/document.h"
+#include "simulator/memory/counting_memory.h"
+#include "simulator/tape/megatron/gradient_buffers.h"
+
+namespace headroom::tape::megatron {
+namespace {
+
+constexpr std::int64_t kTokens = 1024, kHidden = 512, kHeads = 8, kKv = 4, kHead = 64, kWidth = 1536;
+
+Architecture dense() {
+  const auto config = parse_document(
+      R"({"model_type": "llama", "vocab_size": 4096, "hidden_size": 512, "intermediate_size": 1536,
+          "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 64,
+          "tie_word_embeddings": false})",
+      "dense");
+  return make_architecture(*config, "dense").value();
+}
+
+Architecture sparse() {
+  const auto config = parse_document(
+      R"({"model_type": "qwen3_moe", "vocab_size": 4096, "hidden_size": 512, "intermediate_size": 1536,
+          "moe_intermediate_size": 256, "num_experts": 16, "num_experts_per_tok": 4, "decoder_sparse_step": 1,
+          "mlp_only_layers": [], "num_hidden_layers": 4, "num_attention_heads": 8,
+          "num_key_value_heads": 4, "head_dim": 64, "tie_word_embeddings": false})",
+      "sparse");
+  return make_architecture(*config, "sparse").value();
+}
+
+Options options(std::int64_t tensor, bool fused = true) {
+  Options out;
+  out.parallel.tensor = tensor;
+  out.parallel.sequence = tensor > 1;
+  out.switches.fused_activation = out.switches.fused_rotary = fused;
+  out.switches.gradient_accumulation_fusion = true;
+  return out;
+}
+
+/// A stage of a model and its pass over micro-batches.
+struct LayerRun {
+  explicit LayerRun(const Options& o, Architecture architecture = dense()) : model(std::move(architecture)) {
+    stage = Stage::make(model, "actor", {.tape = tape, .engine = engine, .process = process, .options = o})
+                .value();
+  }
+  std::int64_t rows() const { return kTokens / stage->context().token_split(); }
+  Tensor input() {
+    Tensor x = tape.empty({rows(), kHidden}, DType::bf16, 0);
+    x->requires_grad = true;
+    return x;
+  }
+  /// Bytes a layer keeps: its input counts, its output is the next one's.
+  double kept_a_layer() {
+    const Tensor x = input();
+    { const Tensor warm = stage->layers(0, x); }
+    const Bytes before = memory.live();
+    const Tensor out = stage->layers(0, x);
+    return static_cast<double>(memory.live() - before) / 4;
+  }
+  void backward_once() {
+    const Tensor x = input();
+    Tensor out = stage->layers(0, x);
+    Tensor gradient = tape.empty(out.shape(), out.dtype(), 0);
+    tape::backward(engine, out, std::move(gradient));
+  }
+
+  Architecture model;
+  CountingMemory memory;
+  Tape tape{memory};
+  Engine engine{tape};
+  ProcessBuffers process{tape};
+  std::unique_ptr<Stage> stage;
+};
+
+/// Blocks of a few bytes count 512.
+constexpr double kSmall = 8 * 512;
+
+double dense_layer(double t, double width_bytes = 6) {
+  const double q = kHeads * kHead, k = kKv * kHead;
+  return kTokens / t * (8 * kHidden + 4 * q + 4 * k + width_bytes * kWidth + 4 * kHeads + 8);
+}
+
+TEST(MegatronLayer, KeepsWhatTransformerEngineSaves) {
+  for (const std::int64_t t : {1, 2, 4})
+    EXPECT_NEAR(LayerRun(options(t)).kept_a_layer(), dense_layer(static_cast<double>(t)), kSmall) << t;
+}
+
+TEST(MegatronLayer, UnfusedActivationKeepsTheActivatedHalfToo) {
+  EXPECT_NEAR(LayerRun(options(2, false)).kept_a_layer(), dense_layer(2, 8), kSmall);
+}
+
+TEST(MegatronLayer, WithoutSequenceParallelismNormsAndResidualsStayWhole) {
+  Options o = options(4);
+  o.parallel.sequence = false;
+  const double cut = dense_layer(4) - kTokens / 4.0 * (8 * kHidden + 8);
+  EXPECT_NEAR(LayerRun(o).kept_a_layer(), cut + kTokens * (8 * kHidden + 8), kSmall);
+}
+
+TEST(MegatronLayer, AllToAllContextKeepsTheOutputBeforeItIsSentBack) {
+  Options o = options(2);
+  const double alone = LayerRun(o).kept_a_layer();
+  o.parallel.context = 2;
+  EXPECT_NEAR(LayerRun(o).kept_a_layer(), alone, kSmall);  // a ring keeps nothing more
+  o.switches.context_all_to_all = true;
+  EXPECT_NEAR(LayerRun(o).kept_a_layer(), alone + kTokens / 2.0 * 2 * kHeads * kHead, kSmall);
+}
+
+TEST(MegatronLayer, FewerKeyValueHeadsThanRanksKeepOneWholeHead) {
+  const double t = 8, q = kHeads * kHead;
+  EXPECT_NEAR(LayerRun(options(8)).kept_a_layer(),
+              kTokens / t * (8 * kHidden + 4 * q + 6 * kWidth + 4 * kHeads + 8) + kTokens * 4 * kHead, kSmall);
+}
+
+TEST(MegatronLayer, BackwardPeaksInTheActivation) {
+  // Output gradient and the activation's input gradient, beside everything that is kept.
+  LayerRun run(options(1));
+  run.backward_once();  // workspaces and placeholders exist from here on
+  const Tensor x = run.input();
+  Tensor out = run.stage->layers(0, x);
+  const Bytes held = run.memory.live();
+  run.memory.reset_peak();
+  Tensor gradient = run.tape.empty(out.shape(), out.dtype(), 0);
+  backward(run.engine, out, std::move(gradient));
+  EXPECT_NEAR(static_cast<double>(run.memory.peak() - held), kTokens * (2 * kHidden + 4 * kWidth), kSmall);
+}
+
+TEST(MegatronLayer, BackwardLeavesOnlyPlaceholdersOfDistinctShapes) {
+  LayerRun run(options(2));
+  GradientBuffers buffers(*run.stage, GradientBuffers::Options{});
+  const Bytes before = run.memory.live();
+  run.backward_once();
+  const Bytes workspaces = run.memory.components()[Component::workspaces];
+  const std::int64_t q = kHeads * kHead, k = kKv * kHead;
+  const Bytes shapes = (q + 2 * k) * kHidden + kHidden * q + 2 * kWidth * kHidden + kHidden * kWidth;
+  EXPECT_EQ(run.memory.live() - before - workspaces, 2 * shapes / 2);
+  const Bytes after = run.memory.live();
+  run.backward_once();
+  EXPECT_EQ(run.memory.live(), after);
+}
+
+TEST(MegatronLayer, WithoutFusionWeightGradientsComeAndGo) {
+  Options o = options(2);
+  o.switches.gradient_accumulation_fusion = false;
+  LayerRun run(o);
+  GradientBuffers buffers(*run.stage, GradientBuffers::Options{});
+  const Bytes before = run.memory.live();
+  run.backward_once();
+  EXPECT_EQ(run.memory.live() - before, run.memory.components()[Component::workspaces]);
+}
+
+// --- Recomputation
+
+TEST(MegatronRecompute, UniformKeepsOneInputAUnit) {
+  for (const std::int64_t every : {1, 2, 4}) {
+    Options o = options(2);
+    o.recompute.kind = RecomputeKind::full;
+    o.recompute.every = every;
+    EXPECT_NEAR(LayerRun(o).kept_a_layer(), kTokens / 2.0 * 2 * kHidden / static_cast<double>(every), kSmall);
+  }
+}
+
+TEST(MegatronRecompute, BlockRecomputesTheFirstLayers) {
+  Options o = options(2);
+  o.recompute.kind = RecomputeKind::full;
+  o.recompute.layers = 3;
+  EXPECT_NEAR(LayerRun(o).kept_a_layer(), (3 * kTokens / 2.0 * 2 * kHidden + dense_layer(2)) / 4, kSmall);
+}
+
+TEST(MegatronRecompute, SelectiveDropsWhatTheModuleMade) {
+  const auto kept = [](const char* module) {
+    Options o = options(2);
+    o.recompute.kind = RecomputeKind::selective;
+    o.recompute.modules = {module};
+    return LayerRun(o).kept_a_layer();
+  };
+  const double all = dense_layer(2), rows = kTokens / 2.0;
+  EXPECT_NEAR(kept("core_attn"), all - rows * 4 * kHeads, kSmall);
+  EXPECT_NEAR(kept("mlp"), all - rows * (2 * kHidden + 6 * kWidth + 4), kSmall);
+  EXPECT_NEAR(kept("layernorm"), all, kSmall);  // fused into the product
+}
+
+TEST(MegatronRecompute, EveryKindGoesThroughABackward) {
+  for (const char* module : {"core_attn", "mlp", "layernorm", "moe", "moe_act", "shared_experts"})
+    for (const bool moe : {false, true}) {
+      Options o = options(2);
+      o.recompute.kind = RecomputeKind::selective;
+    o.recompute.modules = {module};
+      LayerRun run(o, moe ? sparse() : dense());
+      run.backward_once();
+      const Bytes after = run.memory.live();
+      run.backward_once();
+      EXPECT_EQ(run.memory.live(), after) << module;
+    }
+}
+
+// --- Experts
+
+double expert_layer(double t, double slots) {
+  const double q = kHeads * kHead, k = kKv * kHead, a = kHeads + kKv, width = 256;
+  const double attention = 4 * kHidden + 4 * q + 4 * k + 4 * kHeads + 4 + 2 * q + 2 * k + 4 * a;
+  return kTokens / t * (attention + 4 * kHidden + 25 * 16 + 4) + slots * (2 * kHidden + 6 * width + 4);
+}
+
+TEST(MegatronExperts, KeepSortedTokensAndWhatTheExpertsMade) {
+  // The rank's share of slots does not depend on expert parallelism: what it sends it receives.
+  for (const std::int64_t expert : {1, 2, 8}) {
+    Options o = options(1);
+    o.parallel.expert = expert;
+    o.parallel.expert_tensor = 1;
+    EXPECT_NEAR(LayerRun(o, sparse()).kept_a_layer(), expert_layer(1, kTokens * 4), kSmall) << expert;
+  }
+}
+
+TEST(MegatronExperts, ImbalanceCountsOnTheReceivingSide) {
+  Options o = options(1);
+  o.parallel.expert = 4;
+  o.parallel.expert_tensor = 1;
+  o.switches.expert_imbalance = 1.5;
+  EXPECT_NEAR(LayerRun(o, sparse()).kept_a_layer(), expert_layer(1, 1.5 * kTokens * 4), kSmall);
+}
+
+TEST(MegatronExperts, ForwardHoldsFourCopiesOfTheDispatchedTokens) {
+  Options o = options(1);
+  o.parallel.expert = 4;
+  LayerRun run(o, sparse());
+  run.backward_once();
+  const GradMode no_grad(run.tape, false);
+  const Tensor x = run.input();
+  const Bytes before = run.memory.live();
+  run.memory.reset_peak();
+  const Tensor out = run.stage->layers(0, x);
+  const double copies = 4.0 * kTokens * 4 * 2 * kHidden;
+  const double peak = static_cast<double>(run.memory.peak() - before);
+  EXPECT_GE(peak, copies);
+  EXPECT_LE(peak, copies + 5.0 * kTokens * 2 * kHidden);
+}
+
+TEST(MegatronRecompute, ModulesOfExpertsDropTheirParts) {
+  const auto kept = [](const char* module) {
+    Options o = options(1);
+    o.parallel.expert = 4;
+    o.recompute.kind = RecomputeKind::selective;
+    o.recompute.modules = {module};
+    return LayerRun(o, sparse()).kept_a_layer();
+  };
+  const double slots = kTokens * 4, all = expert_layer(1, slots);
+  EXPECT_NEAR(kept("moe_act"), all - slots * 2 * 256, kSmall);
+  EXPECT_NEAR(kept("layernorm"), all - kTokens * 2.0 * kHidden, kSmall);
+  EXPECT_NEAR(kept("moe"), all - kTokens * 25.0 * 16 - slots * (2 * kHidden + 6 * 256 + 4), kSmall);
+}
+
+// --- Whole stages
+
+TEST(MegatronStage, ShardsOfAllRanksSumToTheModel) {
+  // Cut parts once a rank, replicated norms (and routers) once.
+  for (const bool moe : {false, true})
+    for (const std::int64_t t : {1, 2, 4}) {
+      std::int64_t sum = 0, elements = 0;
+      for (std::int64_t s = 0; s < 2; ++s) {
+        Options o = options(t);
+        o.parallel.pipeline = 2;
+        o.parallel.expert = 4;
+        o.parallel.expert_tensor = 1;
+        o.stage = s;
+        LayerRun run(o, moe ? sparse() : dense());
+        elements = run.model.parameters();
+        for (const Stage::Parameter& p : run.stage->parameters()) {
+          const bool replicated = p.weight.shape.size() == 1 || p.weight.name.find("router") != std::string::npos;
+          sum += p.tensor.elements() * (p.weight.expert ? 4 : replicated ? 1 : t);
+        }
+      }
+      EXPECT_EQ(sum, elements) << t;
+    }
+}
+
+TEST(MegatronStage, LogitsGatherIntoTheGlobalBuffer) {
+  LayerRun run(options(4));
+  const Tensor x = run.input();
+  const Bytes before = run.memory.live();
+  Tensor logits = run.stage->logits(x);
+  EXPECT_EQ(logits.size(0), kTokens);
+  EXPECT_EQ(logits.size(1), 4096 / 4);
+  EXPECT_EQ(run.memory.components()[Component::communication], kTokens * kHidden * 2);
+  EXPECT_EQ(run.memory.live() - before - run.memory.components()[Component::workspaces],
+            kTokens * kHidden * 2 + logits.bytes());
+}
+
+TEST(MegatronStage, EmbeddingLeavesThisRanksTokens) {
+  LayerRun run(options(2));
+  Tensor ids = run.tape.empty({kTokens}, DType::int64, 0);
+  const Bytes before = run.memory.live();
+  Tensor hidden = run.stage->embed(ids);
+  EXPECT_EQ(hidden.size(0), kTokens / 2);
+  EXPECT_EQ(run.memory.live() - before, hidden.bytes() + kTokens * 8);  // and the masked ids
+}
+
+}  // namespace
+}  // namespace headroom::tape::megatron
