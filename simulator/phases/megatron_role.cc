@@ -214,7 +214,8 @@ void MegatronRole::forward_step(const megatron::PipelineStep& step) {
     return;
   }
   piece.output = std::move(hidden);
-  const bool passes_through = piece.output->storage == (piece.input.defined() ? piece.input->storage : nullptr);
+  const bool passes_through =
+      piece.output->storage == (piece.input.defined() ? piece.input->storage : nullptr);
   if (role().megatron.deallocates_outputs && !passes_through) tape_.shrink_storage(piece.output);
 }
 
@@ -274,9 +275,8 @@ void MegatronRole::move_weights(bool to_device) {
   for (const megatron::Stage::Parameter& parameter : stage_->parameters()) {
     const Tensor& tensor = parameter.tensor;
     if ((tensor->storage->device == tape::Device::gpu) == to_device) continue;
-    tape_.set_data(tensor, to_device
-                               ? tape_.empty(tensor.shape(), tensor.dtype(), kMoved)
-                               : tape_.empty_host(tensor.shape(), tensor.dtype(), HostKind::pageable));
+    tape_.set_data(tensor, to_device ? tape_.empty(tensor.shape(), tensor.dtype(), kMoved)
+                                     : tape_.empty_host(tensor.shape(), tensor.dtype(), HostKind::pageable));
   }
 }
 

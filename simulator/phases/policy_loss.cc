@@ -12,7 +12,8 @@ const std::uint16_t kInput = tape::operation_name("micro_batch");
 
 }  // namespace
 
-Tensor packed_policy_loss(tape::Tape& tape, const LossSpec& loss, const Tensor& logprobs, const Tensor& entropy) {
+Tensor packed_policy_loss(tape::Tape& tape, const LossSpec& loss, const Tensor& logprobs,
+                          const Tensor& entropy) {
   const std::int64_t tokens = logprobs.size(0);
   const auto given = [&] { return tape.empty({tokens}, DType::fp32, kInput); };
   Tensor ratio;

@@ -8,6 +8,6 @@ namespace headroom::phases {
 /// PPO's clipped loss of one packed micro-batch from its log-probs, fp32 [tokens], with the entropy bonus
 /// (undefined: none) and the KL term that `loss` asks for. A scalar.
 tape::Tensor packed_policy_loss(tape::Tape& tape, const LossSpec& loss, const tape::Tensor& logprobs,
-                         const tape::Tensor& entropy);
+                                const tape::Tensor& entropy);
 
 }  // namespace headroom::phases

@@ -83,7 +83,7 @@ class Reader {
     if (word.empty()) return fallback;
     if (word == "fsdp") return Strategy::fsdp;
     if (word == "fsdp2") return Strategy::fsdp2;
-    if (word == "megatron") return Strategy::megatron;  // its Job is complete, its program is not
+    if (word == "megatron") return Strategy::megatron;
     if (word == "veomni" || word == "torchtitan" || word == "fsdp_turbo") {
       not_modelled(key, "the training backend " + word);
       return Strategy::other;
@@ -139,6 +139,13 @@ class Reader {
     out.recompute_modules = v_.texts(transformer + "recompute_modules");
     out.first_stage_layers = v_.integer(transformer + "num_layers_in_first_pipeline_stage", 1, kMost, 0);
     out.last_stage_layers = v_.integer(transformer + "num_layers_in_last_pipeline_stage", 1, kMost, 0);
+    out.account_for_embedding = v_.flag(transformer + "account_for_embedding_in_pipeline_split", false);
+    out.account_for_loss = v_.flag(transformer + "account_for_loss_in_pipeline_split", false);
+    out.switches.gradient_accumulation_fusion = v_.flag(transformer + "gradient_accumulation_fusion", false);
+    out.switches.fused_activation = v_.flag(transformer + "bias_activation_fusion", false);
+    out.switches.fused_rotary = v_.flag(transformer + "apply_rope_fusion", false);
+    out.switches.deallocates_outputs = v_.flag(transformer + "deallocate_pipeline_outputs", false);
+    out.switches.context_all_to_all = v_.text(transformer + "cp_comm_type") == "a2a";
     out.gradients_fp32 = v_.flag(at + "override_ddp_config.grad_reduce_in_fp32", true);
     out.pad_to_length = v_.flag(at + "pad_to_length");
     out.pad_to_length_bucket = v_.integer(at + "pad_to_length_bucket", 1, kMost, 512);
@@ -242,7 +249,6 @@ class Reader {
     a.strategy = strategy(kActor + "strategy", Strategy::fsdp);
     if (engine_key && !v_.given(kActor + "strategy")) a.strategy = Strategy::megatron;
     backend(a, kActor + "fsdp_config.", kActor + "megatron.");
-    if (a.strategy == Strategy::megatron) not_modelled(kActor + "strategy", "the Megatron backend");
     a.model = model(kModel);
     a.model.remove_padding = v_.flag(kActor + "use_remove_padding", a.model.remove_padding);
     a.lora = lora(kModel);
@@ -384,8 +390,6 @@ class Reader {
       c.strategy = Strategy::megatron;
     const std::string at = s_.after(0, 8, 0) ? "critic.fsdp." : "critic.model.fsdp_config.";
     backend(c, at, "critic.megatron.");
-    if (c.strategy == Strategy::megatron && s_.actor.strategy != Strategy::megatron)
-      not_modelled("critic.strategy", "the Megatron backend");
     c.model = model("critic.model.");
     c.lora = lora("critic.model.");
     c.optimizer = optimizer("critic.optim.");

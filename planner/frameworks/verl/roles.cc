@@ -112,7 +112,7 @@ void set_recompute(Role& role, const Worker& w) {
   }
 }
 
-void set_megatron(Role& role, const Settings& s, const Worker& w, bool forward_only) {
+void set_megatron(Role& role, const Worker& w, bool forward_only) {
   const Megatron& m = w.megatron;
   role.parallel.tensor = m.tensor;
   role.parallel.pipeline = m.pipeline;
@@ -123,6 +123,10 @@ void set_megatron(Role& role, const Settings& s, const Worker& w, bool forward_o
   role.parallel.sequence = m.sequence_parallel;
   role.parallel.first_stage_layers = m.first_stage_layers;
   role.parallel.last_stage_layers = m.last_stage_layers;
+  role.parallel.account_for_embedding = m.account_for_embedding;
+  role.parallel.account_for_loss = m.account_for_loss;
+  role.megatron = m.switches;
+  role.megatron.precision_aware = w.optimizer.main_grads.has_value();
   role.precision = Precision{};
   role.sharding = Sharding{};
   role.sharding.kind = ShardingKind::megatron;
@@ -131,7 +135,6 @@ void set_megatron(Role& role, const Settings& s, const Worker& w, bool forward_o
   role.precision.master = DType::fp32;
   role.precision.gradients = w.optimizer.main_grads.value_or(DType::fp32);
   role.precision.reduce = m.gradients_fp32 ? DType::fp32 : DType::bf16;
-  (void)s;
 }
 
 /// What every role has in common.
@@ -144,7 +147,7 @@ Role base(const Settings& s, const Worker& w, const std::string& name, HeadKind 
   role.trained = !forward_only;
   role.parallel.ulysses = w.ulysses;
   if (w.strategy == Strategy::megatron) {
-    set_megatron(role, s, w, forward_only);
+    set_megatron(role, w, forward_only);
   } else {
     role.precision = fsdp_precision(s, w, forward_only);
     role.sharding = fsdp_sharding(s, w, forward_only);
@@ -174,8 +177,15 @@ Role base(const Settings& s, const Worker& w, const std::string& name, HeadKind 
   return role;
 }
 
-LossSpec token_loss(const Settings& s) {
+LossSpec token_loss(const Settings& s, const Worker& w) {
   LossSpec out;
+  if (w.strategy == Strategy::megatron) {
+    // The model returns its logits in fp32; they are divided, and the cross-entropy works, in place. The
+    // fused kernel is Triton's.
+    out.logits_fp32 = !s.fused_kernels;
+    if (s.fused_kernels) out.token_logprob = TokenLogprob::fused_linear;
+    return out;
+  }
   if (s.fused_kernels) {
     out.token_logprob = TokenLogprob::fused_linear;
     out.chunk = s.fused_triton ? 0 : kFusedChunk;
@@ -188,7 +198,7 @@ LossSpec token_loss(const Settings& s) {
 }
 
 LossSpec actor_loss(const Settings& s) {
-  LossSpec out = token_loss(s);
+  LossSpec out = token_loss(s, s.actor);
   out.logprob_entropy = Entropy::forward;  // always asked for in the log-prob pass
   if (s.entropy_coeff != 0) {
     out.train_entropy = Entropy::backward;
@@ -222,7 +232,7 @@ std::vector<Role> make_roles(const Settings& s) {
       ref.precision = roles.front().precision;
       ref.forward = micro_batch(s, s.ref, s.ref.forward);
     }
-    ref.loss = token_loss(s);
+    ref.loss = token_loss(s, s.ref);
     roles.push_back(std::move(ref));
   }
   if (s.critic.exists) {

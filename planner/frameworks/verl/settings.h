@@ -39,7 +39,9 @@ struct Megatron {
   std::int64_t recompute_layers = 0;
   std::vector<std::string> recompute_modules;
   std::int64_t first_stage_layers = 0, last_stage_layers = 0;
+  bool account_for_embedding = false, account_for_loss = false;
   bool gradients_fp32 = true;
+  MegatronSwitches switches;
   bool pad_to_length = false;
   std::int64_t pad_to_length_bucket = 512;
 };

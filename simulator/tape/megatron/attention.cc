@@ -14,7 +14,8 @@ namespace {
 
 const std::uint16_t kSplit = operation_name("_SplitAlongDimBackward"),
                     kGatherHeads = operation_name("nccl::all_gather"),
-                    kRing = operation_name("te::ring_buffers"), kJoin = operation_name("megatron::join_heads");
+                    kRing = operation_name("te::ring_buffers"),
+                    kJoin = operation_name("megatron::join_heads");
 
 using Tensors = std::span<Tensor>;
 
@@ -106,7 +107,8 @@ Tensor ring_attention(Context& c, const Tensor& query, const Tensor& key, const 
   Tape& tape = c.tape;
   hooks.before.push_back([held, &tape, q, k, v, dtype = key.dtype()](std::span<Tensor>) {
     const ComponentScope component(tape, Component::communication);
-    for (int i = 0; i < 2; ++i) held->push_back(tape.empty({2 * (k.elements() + v.elements())}, dtype, kRing));
+    for (int i = 0; i < 2; ++i)
+      held->push_back(tape.empty({2 * (k.elements() + v.elements())}, dtype, kRing));
     held->push_back(tape.empty({q.elements()}, DType::fp32, kRing));
   });
   hooks.after.push_back([held] { held->clear(); });
@@ -160,7 +162,8 @@ Tensor self_attention(Context& c, const Layer& layer, const LayerWeights& w, con
     heads = split_heads(c.tape, contiguous(std::move(group)), 1, per, d);
     heads.query = contiguous(slice(std::move(heads.query), 1, 0, a.heads / t));
   }
-  if (a.query_norm.present()) heads.query = norm(c, std::move(heads.query), w.norm("self_attention.q_layernorm.", a.query_norm));
+  if (a.query_norm.present())
+    heads.query = norm(c, std::move(heads.query), w.norm("self_attention.q_layernorm.", a.query_norm));
   if (a.key_norm.present())
     heads.key = norm(c, contiguous(std::move(heads.key)), w.norm("self_attention.k_layernorm.", a.key_norm));
   if (a.rotary_dim > 0) {
@@ -196,7 +199,8 @@ Heads join_latent(Context& c, Arg up, Arg shared, const Attention& a, std::int64
   Heads out;
   out.key = tape.empty({tokens, heads, a.nope_dim + a.rope_dim}, up->dtype(), kJoin);
   out.value = tape.empty({tokens, heads, a.value_head_dim}, up->dtype(), kJoin);
-  if (tape.wants_operations()) Work(tape, OperationKind::rotary, kJoin).in(*up).in(*shared).out(out.key).out(out.value).run();
+  if (tape.wants_operations())
+    Work(tape, OperationKind::rotary, kJoin).in(*up).in(*shared).out(out.key).out(out.value).run();
   tape.attach(out.key, node, 0);
   tape.attach(out.value, node, 1);
   done(up, shared);
@@ -209,11 +213,10 @@ Heads latent_heads(Context& c, const Layer& layer, const LayerWeights& w, const 
   const Attention& a = layer.attention;
   const std::int64_t heads = a.heads / c.tensor();
   const std::string at = "self_attention.";
-  Tensor query =
-      a.query_rank > 0
-          ? norm_linear(c, query_input, w.norm(at + "linear_q_up_proj.layer_norm_", a.query_norm),
-                        w(at + "linear_q_up_proj.weight"), {})
-          : linear(c, query_input, w(at + "linear_q_proj.weight"), {}, Cut::column);
+  Tensor query = a.query_rank > 0
+                     ? norm_linear(c, query_input, w.norm(at + "linear_q_up_proj.layer_norm_", a.query_norm),
+                                   w(at + "linear_q_up_proj.weight"), {})
+                     : linear(c, query_input, w(at + "linear_q_proj.weight"), {}, Cut::column);
   const Tensor compressed = slice(down, 1, 0, a.kv_rank);
   Tensor shared = slice(down, 1, a.kv_rank, a.rope_dim);
   Tensor up = norm_linear(c, compressed, w.norm(at + "linear_kv_up_proj.layer_norm_", a.key_norm),

@@ -21,10 +21,7 @@ Tensor rotated(Context& c, std::uint16_t name, const Tensor& input) {
   if (c.options.switches.fused_rotary) return elementwise(name, input.dtype(), {&input});
   Tape& tape = c.tape;
   const Tensor parts = elementwise(name, input.dtype(), {&input});
-  {
-    const Tensor scratch =
-        tape.empty({3 * ceil_div(input.elements(), c.sequences)}, input.dtype(), name);
-  }
+  { const Tensor scratch = tape.empty({3 * ceil_div(input.elements(), c.sequences)}, input.dtype(), name); }
   return elementwise(name, input.dtype(), {&parts});
 }
 
@@ -57,8 +54,7 @@ Tensor fused_activation(Context& c, Arg input, bool gated, const Tensor& weights
   }
   Tensor out =
       tape.empty({input->size(0), gated ? input->size(1) / 2 : input->size(1)}, input->dtype(), kActivation);
-  if (tape.wants_operations())
-    Work(tape, OperationKind::elementwise, kActivation).in(*input).out(out).run();
+  if (tape.wants_operations()) Work(tape, OperationKind::elementwise, kActivation).in(*input).out(out).run();
   tape.attach(out, node);
   done(input);
   return out;

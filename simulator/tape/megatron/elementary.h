@@ -22,7 +22,8 @@ Tensor activation(Context& context, Arg input, bool gated, const Tensor& weights
 Tensor exchange(Context& context, Arg input, std::int64_t ranks);
 
 /// Autograd function whose forward and backward each make one tensor of `rows` rows out of the other.
-using RowsMaker = Tensor (*)(const Context& context, const Tensor& from, std::int64_t rows, std::int64_t ranks);
+using RowsMaker = Tensor (*)(const Context& context, const Tensor& from, std::int64_t rows,
+                             std::int64_t ranks);
 Tensor row_function(Context& context, Arg input, std::int64_t rows, std::int64_t ranks, RowsMaker forward,
                     RowsMaker backward);
 

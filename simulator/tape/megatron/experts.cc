@@ -15,8 +15,7 @@ const std::uint16_t kRouter = operation_name("megatron::router"),
                     kRouterBackward = operation_name("RouterGatingLinearFunctionBackward"),
                     kPermute = operation_name("te::permute"),
                     kPermuteBackward = operation_name("_moe_permute_mask_mapBackward"),
-                    kSort = operation_name("te::sort_chunks"),
-                    kUnpermute = operation_name("te::unpermute");
+                    kSort = operation_name("te::sort_chunks"), kUnpermute = operation_name("te::unpermute");
 
 using Tensors = std::span<Tensor>;
 
@@ -116,7 +115,8 @@ Tensor reduce(const Context& c, const Tensor& from, std::int64_t, std::int64_t r
 
 Tensor expert_mlp(Context& c, const Layer& layer, const LayerWeights& w, Arg slots, const Tensor& weights) {
   const bool again = recomputes(c, "moe_act") && c.tape.grad_enabled();
-  Tensor wide = grouped_linear(c, slots, w("mlp.experts.linear_fc1.weight"), w("mlp.experts.linear_fc1.bias"));
+  Tensor wide =
+      grouped_linear(c, slots, w("mlp.experts.linear_fc1.weight"), w("mlp.experts.linear_fc1.bias"));
   Tensor active;
   if (again) {
     const Region region = [&c](const Tensor& x, std::span<const Tensor> others) {
@@ -128,7 +128,8 @@ Tensor expert_mlp(Context& c, const Layer& layer, const LayerWeights& w, Arg slo
     active = activation(c, std::move(wide), true, weights);
   }
   static_cast<void>(layer);
-  Tensor out = grouped_linear(c, active, w("mlp.experts.linear_fc2.weight"), w("mlp.experts.linear_fc2.bias"));
+  Tensor out =
+      grouped_linear(c, active, w("mlp.experts.linear_fc2.weight"), w("mlp.experts.linear_fc2.bias"));
   if (again) discard_until_backward(c, active, out);
   return out;
 }
@@ -145,8 +146,10 @@ Tensor routed(Context& c, const Layer& layer, const LayerWeights& w, const Tenso
   Slots slots = permute(c, x, std::move(probabilities), sent);
   // The dispatcher's frames hold these two until the layer's call returns.
   const Tensor permuted = slots.tokens;
-  const Tensor arrived = row_function(c, std::move(slots.tokens), received, p.expert, exchange_rows, exchange_rows);
-  Tensor weights = row_function(c, std::move(slots.weights), received, p.expert, exchange_rows, exchange_rows);
+  const Tensor arrived =
+      row_function(c, std::move(slots.tokens), received, p.expert, exchange_rows, exchange_rows);
+  Tensor weights =
+      row_function(c, std::move(slots.weights), received, p.expert, exchange_rows, exchange_rows);
   Tensor mine = arrived;
   if (cut > 1) {
     mine = row_function(c, std::move(mine), received * cut, cut, gather, reduce);

@@ -58,8 +58,7 @@ void GradientBuffers::offload_parameters() {
   for (Buffer& b : buffers_) {
     if (!b.parameters.defined() || b.parameters->storage->block == kNoBlock) continue;
     if (first) host_.push_back(tape_.empty_host({b.elements}, b.parameters.dtype(), HostKind::pinned));
-    if (tape_.wants_operations())
-      Work(tape_, OperationKind::device_to_host, kOffload).in(b.parameters).run();
+    if (tape_.wants_operations()) Work(tape_, OperationKind::device_to_host, kOffload).in(b.parameters).run();
     tape_.shrink_storage(b.parameters);
   }
 }

@@ -42,7 +42,8 @@ void entropy_backward(Node& node, Tensors in, Tensors out) {
 
 Tensor vocab_parallel_cross_entropy(Context& c, Arg logits) {
   Tape& tape = c.tape;
-  Node* node = tape.records(logits) ? tape.node(kCrossEntropyBackward, cross_entropy_backward, {&*logits}) : nullptr;
+  Node* node =
+      tape.records(logits) ? tape.node(kCrossEntropyBackward, cross_entropy_backward, {&*logits}) : nullptr;
   const bool in_place = logits->dtype() == DType::fp32;
   Tensor softmax;
   if (in_place) {

@@ -45,8 +45,9 @@ Optimizer::Optimizer(Tape& tape, GradientBuffers& buffers, const OptimizerOption
 
 Tensor Optimizer::state(const Shard& shard, DType dtype, Component component) {
   const ComponentScope scope(tape_, component);
-  return shard.on_host ? tape_.empty_host({shard.count}, dtype, HostKind::pinned)
-                       : tape_.empty({shard.count}, dtype, component == Component::optimizer ? kState : kMaster);
+  return shard.on_host
+             ? tape_.empty_host({shard.count}, dtype, HostKind::pinned)
+             : tape_.empty({shard.count}, dtype, component == Component::optimizer ? kState : kMaster);
 }
 
 void Optimizer::create_states() {

@@ -14,8 +14,7 @@ std::vector<PipelineStep> pipeline_schedule(std::int64_t stages, std::int64_t ch
     return PipelineStep{forward, forward ? chunk : chunks - 1 - chunk, k / group * stages + k % stages};
   };
   const std::int64_t ahead = stages - stage - 1;
-  const std::int64_t warmup =
-      std::min(chunks == 1 ? ahead : 2 * ahead + (chunks - 1) * stages, all);
+  const std::int64_t warmup = std::min(chunks == 1 ? ahead : 2 * ahead + (chunks - 1) * stages, all);
   std::vector<PipelineStep> out;
   for (std::int64_t k = 0; k < warmup; ++k) out.push_back(step(true, k));
   for (std::int64_t k = warmup; k < all; ++k) {
@@ -27,7 +26,8 @@ std::vector<PipelineStep> pipeline_schedule(std::int64_t stages, std::int64_t ch
 }
 
 std::int64_t distinct_micro_batches(std::int64_t stages, std::int64_t chunks, std::int64_t micro_batches) {
-  // Warm-up, two steady ones (the second finds what the first left), cool-down; whole groups when interleaved.
+  // Warm-up, two steady ones (the second finds what the first left), cool-down; whole groups when
+  // interleaved.
   const std::int64_t enough = chunks == 1 ? stages + 1 : 3 * stages;
   return std::min(micro_batches, enough);
 }

@@ -47,7 +47,8 @@ void Stage::create(const MegatronStage& weights, const std::string& name) {
     std::vector<std::int64_t> sizes = weight.shape;
     if (weight.copies > 1) sizes.insert(sizes.begin(), weight.copies);
     const ModuleScope module(tape, tape.modules().intern(name + "." + weight.name));
-    Tensor tensor = tape.parameter(Shape::contiguous(sizes), context_.options.dtype, context_.options.trainable);
+    Tensor tensor =
+        tape.parameter(Shape::contiguous(sizes), context_.options.dtype, context_.options.trainable);
     if (weight.layer >= 0) {
       const std::string prefix = fmt::format("decoder.layers.{}.", weight.layer);
       layers_[static_cast<std::size_t>(weight.layer)].put(weight.name.substr(prefix.size()), tensor);
@@ -105,7 +106,9 @@ Tensor Stage::layers(std::size_t chunk, Tensor hidden) {
   const std::int64_t unit = block ? 1 : std::max<std::int64_t>(1, r.every);
   for (std::int64_t i = 0; i < again; i += unit) {
     const LayerRange part{all.first + i, std::min(unit, again - i)};
-    const Region region = [this, part](const Tensor& input, std::span<const Tensor>) { return run(part, input); };
+    const Region region = [this, part](const Tensor& input, std::span<const Tensor>) {
+      return run(part, input);
+    };
     hidden = checkpoint_reentrant(context_.tape, context_.engine, region, hidden, {});
   }
   return run({all.first + again, all.count - again}, hidden);

@@ -111,7 +111,8 @@ TEST(MegatronLayer, AllToAllContextKeepsTheOutputBeforeItIsSentBack) {
 TEST(MegatronLayer, FewerKeyValueHeadsThanRanksKeepOneWholeHead) {
   const double t = 8, q = kHeads * kHead;
   EXPECT_NEAR(LayerRun(options(8)).kept_a_layer(),
-              kTokens / t * (8 * kHidden + 4 * q + 6 * kWidth + 4 * kHeads + 8) + kTokens * 4 * kHead, kSmall);
+              kTokens / t * (8 * kHidden + 4 * q + 6 * kWidth + 4 * kHeads + 8) + kTokens * 4 * kHead,
+              kSmall);
 }
 
 TEST(MegatronLayer, BackwardPeaksInTheActivation) {
@@ -187,7 +188,7 @@ TEST(MegatronRecompute, EveryKindGoesThroughABackward) {
     for (const bool moe : {false, true}) {
       Options o = options(2);
       o.recompute.kind = RecomputeKind::selective;
-    o.recompute.modules = {module};
+      o.recompute.modules = {module};
       LayerRun run(o, moe ? sparse() : dense());
       run.backward_once();
       const Bytes after = run.memory.live();
@@ -268,7 +269,8 @@ TEST(MegatronStage, ShardsOfAllRanksSumToTheModel) {
         LayerRun run(o, moe ? sparse() : dense());
         elements = run.model.parameters();
         for (const Stage::Parameter& p : run.stage->parameters()) {
-          const bool replicated = p.weight.shape.size() == 1 || p.weight.name.find("router") != std::string::npos;
+          const bool replicated =
+              p.weight.shape.size() == 1 || p.weight.name.find("router") != std::string::npos;
           sum += p.tensor.elements() * (p.weight.expert ? 4 : replicated ? 1 : t);
         }
       }
