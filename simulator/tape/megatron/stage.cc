@@ -33,6 +33,15 @@ Result<std::unique_ptr<Stage>> Stage::make(const Architecture& model, const std:
   std::unique_ptr<Stage> stage(new Stage(model, context));
   HEADROOM_ASSIGN(const auto layouts, pipeline_stages(model.decoder.layers, o.parallel));
   HEADROOM_ASSIGN(const MegatronStage weights, megatron_stage(model, o.parallel, o.vocabulary, o.stage));
+  if (o.switches.context_all_to_all)
+    for (const LayerGroup& group : model.decoder.groups)
+      if (group.layer.attention.kv_heads % (o.parallel.tensor * o.parallel.context) != 0)
+        return fail(Error{
+            .message = fmt::format("expected {} key/value heads to divide over {} tensor and {} "
+                                   "context ranks, whose all-to-all deals heads out",
+                                   group.layer.attention.kv_heads, o.parallel.tensor, o.parallel.context),
+            .file = {},
+            .key = "context"});
   stage->layout_ = layouts[static_cast<std::size_t>(o.stage)];
   stage->create(weights, name);
   return stage;

@@ -22,7 +22,8 @@ class Stage {
     Tensor tensor;
   };
 
-  /// Parameters come to exist, each a tensor of its own. Errors: `megatron_stage`'s.
+  /// Parameters come to exist, each a tensor of its own. Errors: `megatron_stage`'s; heads
+  /// that an all-to-all over context ranks can't deal out.
   static Result<std::unique_ptr<Stage>> make(const Architecture& model, const std::string& name,
                                              const Context& context);
   Stage(const Stage&) = delete;
