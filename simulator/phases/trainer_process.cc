@@ -148,12 +148,12 @@ class ProgramProcess final : public TrainerProcess {
 }  // namespace
 
 MakeTrainer program_on(Machine& machine) {
-  return [&machine](const Job& job, const Process& process, const Pool& pool,
-                    const Hardware& hardware) -> Result<std::unique_ptr<TrainerProcess>> {
+  return [&machine](const Job& job, const Process& process, const Pool& pool, const Hardware& hardware,
+                    std::int64_t rank) -> Result<std::unique_ptr<TrainerProcess>> {
     HEADROOM_ASSIGN(const allocator::AllocatorSettings settings,
                     allocator::parse_allocator_settings(process.allocator_settings));
     return std::make_unique<ProgramProcess<SimulatedBlocks>>(
-        job, pool, hardware, settings, hardware.total_memory, runs_ahead(job), &machine);
+        job, pool, hardware, rank, settings, hardware.total_memory, runs_ahead(job), &machine);
   };
 }
 
