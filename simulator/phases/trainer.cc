@@ -20,7 +20,7 @@ const std::uint16_t kBarrier = tape::operation_name("barrier"), kMarker = tape::
                     kImport = tape::operation_name("import"), kPrompts = tape::operation_name("prompts"),
                     kRewards = tape::operation_name("rewards"),
                     kMask = tape::operation_name("attention_mask"),
-                    kTokens = tape::operation_name("random_tokens");
+                    kTokens = tape::operation_name("random_tokens"), kGiven = tape::operation_name("given");
 
 /// Sharding runtimes gather, copy and reduce on streams of their own.
 constexpr std::size_t kStreamsARole = 3;
@@ -55,6 +55,39 @@ RoleProgram* Trainer::program(const std::string& role) {
   return found == programs_.end() ? nullptr : found->second.get();
 }
 
+// A batch that an engine made lies on the host and comes in micro-batches.
+bool Trainer::padded(const Role& role) const {
+  // A batch that an engine made lies on the host and comes in micro-batches.
+  return !role.packed && role.sharding.kind != ShardingKind::megatron &&
+         std::all_of(job_.engines.begin(), job_.engines.end(),
+                     [](const Engine& engine) { return engine.kind == EngineKind::transformers; });
+}
+
+void Trainer::make_mask() {
+  if (std::any_of(job_.roles.begin(), job_.roles.end(), [](const Role& r) { return r.attention_mask; }))
+    experience_.mask =
+        tape_.empty({experience_.batch, experience_.prompt + experience_.response}, DType::int64, kMask);
+}
+
+void Trainer::complete(const Role& role, Verb verb) {
+  Experience& e = experience_;
+  const std::int64_t length = e.prompt + e.response;
+  const auto give = [&](Tensor& tensor, std::initializer_list<std::int64_t> shape, DType type) {
+    if (!tensor.defined()) tensor = tape_.empty(shape, type, kGiven);
+  };
+  if (verb == Verb::generate) give(e.prompts, {e.batch, e.prompt}, DType::int64);
+  if (!padded(role) || (verb != Verb::forward && verb != Verb::train)) return;
+  give(e.sequences, {e.batch, length}, DType::int64);
+  if (!e.mask.defined()) make_mask();
+  if (verb == Verb::forward || job_.algorithm == Algorithm::sft || job_.algorithm == Algorithm::reward_model)
+    return;
+  if (role.head != HeadKind::language_model) return give(e.values, {e.batch, length}, DType::fp32);
+  give(e.old_logprobs, {e.batch, length - 1}, DType::fp32);
+  if (!e.ref_logprobs.defined()) e.ref_logprobs = e.old_logprobs;
+  if (!e.advantages.defined()) experience();
+  give(e.advantages, {e.batch, length - 1}, DType::fp32);
+}
+
 Status Trainer::build(const Action& action) {
   const Role* role = job_.role(action.role);
   if (role == nullptr) return fail(fmt::format("no role is named {}", action.role));
@@ -69,11 +102,7 @@ Status Trainer::build(const Action& action) {
   context.mini_batch = std::max<std::int64_t>(mini_batch_of(job_, *role) / data, 1);
   context.first_stream = static_cast<Stream>(1 + kStreamsARole * programs_.size());
   context.epochs = role->epochs > 0 ? role->epochs : job_.batch.epochs;
-  // A batch that an engine made lies on the host and comes in micro-batches.
-  context.padded = !role->packed &&
-                   std::all_of(job_.engines.begin(), job_.engines.end(),
-                               [](const Engine& engine) { return engine.kind == EngineKind::transformers; });
-  if (role->sharding.kind == ShardingKind::megatron) context.padded = false;
+  context.padded = padded(*role);
   context.repeat = repeat;
   context.algorithm = job_.algorithm;
   context.world = ranks_of(job_, *role);
@@ -88,6 +117,7 @@ Status Trainer::build(const Action& action) {
   }
   HEADROOM_ASSIGN(std::unique_ptr<RoleProgram> made, make_role_program(context));
   HEADROOM_TRY(made->build());
+  with_optimizer_.erase(programs_[action.role].get());
   programs_[action.role] = std::move(made);
   return {};
 }
@@ -105,7 +135,7 @@ void Trainer::forward(RoleProgram& program, Output output) {
 }
 
 void Trainer::experience() {
-  if (!experience_.rewards.defined()) return;
+  if (!experience_.rewards.defined() || !experience_.old_logprobs.defined()) return;
   if (!experience_.ref_logprobs.defined()) experience_.ref_logprobs = experience_.old_logprobs;
   Tensor centre = tape::mean(experience_.rewards);
   Tensor centred = tape::sub(experience_.rewards, std::move(centre));
@@ -129,9 +159,7 @@ Status Trainer::act(const Action& action, int step) {
       return {};
     case Verb::drop_prompts:
       e.prompts.reset();
-      // A mask of ones for the models that are given one.
-      if (std::any_of(job_.roles.begin(), job_.roles.end(), [](const Role& r) { return r.attention_mask; }))
-        e.mask = tape_.empty({e.batch, e.prompt + e.response}, DType::int64, kMask);
+      make_mask();
       return {};
     case Verb::take_rewards:
       e.rewards = tape_.empty({e.batch}, DType::fp32, kRewards);
@@ -156,9 +184,15 @@ Status Trainer::act(const Action& action, int step) {
   RoleProgram* p = program(action.role);
   if (p == nullptr)
     return fail(fmt::format("{}: role {} has not been built", enum_name(action.verb), action.role));
+  complete(p->role(), action.verb);
+  const bool steps = action.verb == Verb::train || action.verb == Verb::create_states;
+  if (steps && with_optimizer_.count(p) == 0)
+    return fail(
+        fmt::format("{}: the optimizer of role {} has not been built", enum_name(action.verb), action.role));
   switch (action.verb) {
     case Verb::build_optimizer:
       p->build_optimizer();
+      with_optimizer_.insert(p);
       return {};
     case Verb::create_states:
       p->create_states();

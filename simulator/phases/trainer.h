@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "simulator/hardware/hardware.h"
@@ -18,7 +19,8 @@ class Trainer {
   /// `rank`: of its pool. Ranks differ where a pipeline's stages do.
   Trainer(const Job& job, Memory& memory, const tape::DeviceTraits& traits, std::int64_t rank = 0);
 
-  /// One action of `step` (-1 before the first). Errors: a role or verb that no program covers.
+  /// One action of `step` (-1 before the first). Errors: a role or verb that no program covers, an optimizer
+  /// step without an optimizer.
   Status act(const Action& action, int step);
   /// What a recorder leaves at the start of a phase in a trace: a tensor made and dropped.
   void mark(Bytes bytes);
@@ -30,6 +32,12 @@ class Trainer {
   void experience();
   void forward(RoleProgram& program, Output output);
   RoleProgram* program(const std::string& role);
+  /// Whether a role's batches are rectangles on the device, read by row.
+  bool padded(const Role& role) const;
+  /// A mask of ones, when a model is given one.
+  void make_mask();
+  /// What `verb` reads and no action of the step has made comes from outside: it is there from now on.
+  void complete(const Role& role, Verb verb);
 
   const Job& job_;
   tape::Tape tape_;
@@ -37,6 +45,7 @@ class Trainer {
   tape::megatron::ProcessBuffers buffers_;
   std::int64_t rank_;
   std::map<std::string, std::unique_ptr<RoleProgram>> programs_;
+  std::set<const RoleProgram*> with_optimizer_;
   Experience experience_;
   tape::Tensor barrier_;  ///< what the process group's first barrier leaves on the device
   tape::Tensor imports_;  ///< what importing a model's module leaves on the device
