@@ -80,7 +80,8 @@ struct ReadLimits {
   int depth = 200;
 };
 
-/// Reads one YAML document (JSON is YAML) from text; `file` is used in messages only.
+/// Reads one YAML document (JSON is YAML) from text; `file` is used in messages only. A key given twice in
+/// one map is an error, as it is to OmegaConf; `<<` brings the entries of a map, or of a list of maps.
 Result<Document> parse_document(std::string_view text, const std::string& file,
                                 const ReadLimits& limits = {});
 

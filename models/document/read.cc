@@ -74,8 +74,8 @@ class Builder : public YAML::EventHandler {
     std::string key;
     bool have_key = false;
     YAML::anchor_t anchor = 0;
-    std::unordered_set<std::string>
-        keys;  // of a map with many entries: finding one must not take linear time
+    std::unordered_set<std::string> keys;  // of a map: finding one must not take linear time
+    std::vector<Document> merged;          // values of `<<`, in order
     std::int64_t nodes = 1;
   };
 
@@ -97,12 +97,18 @@ class Builder : public YAML::EventHandler {
       throw LimitReached{fmt::format("nested deeper than {} levels", limits_.depth), line(mark)};
     count(1, mark);
     if (expects_key()) throw LimitReached{"a mapping key must be a plain value", line(mark)};
-    stack_.push_back({.value = std::move(value), .key = {}, .have_key = false, .anchor = anchor, .keys = {}});
+    stack_.push_back({.value = std::move(value),
+                      .key = {},
+                      .have_key = false,
+                      .anchor = anchor,
+                      .keys = {},
+                      .merged = {}});
   }
 
   void close() {
     Open done = std::move(stack_.back());
     stack_.pop_back();
+    for (const Document& base : done.merged) merge(done, base);
     if (done.anchor != 0) anchors_[done.anchor] = {done.value, done.nodes};
     place(std::move(done.value));
   }
@@ -132,26 +138,26 @@ class Builder : public YAML::EventHandler {
     }
   }
 
-  /// `<<: *base` brings the entries of base, those already present winning.
   static void merge_or_set(Open& map, Document value) {
-    if (map.key == "<<" && value.is_map()) {
-      for (const auto& [name, inherited] : value.entries())
-        if (map.value.find(name) == nullptr) map.value.set(name, inherited);
-      map.keys.clear();
+    if (map.key == "<<" && (value.is_map() || value.is_list())) {
+      map.merged.push_back(std::move(value));
       return;
     }
-    constexpr std::size_t kMany = 32;
-    if (map.value.entries().size() < kMany) {
-      map.value.set(map.key, std::move(value));
-      return;
+    if (!map.keys.insert(map.key).second) {
+      const Document* first = map.value.find(map.key);
+      throw LimitReached{fmt::format("expected a key once, found '{}' in line {} too", map.key.substr(0, 80),
+                                     first == nullptr ? 0 : first->line()),
+                         value.line()};
     }
-    if (map.keys.empty())
-      for (const auto& [name, entry] : map.value.entries()) map.keys.insert(name);
-    if (map.keys.insert(map.key).second) {
-      map.value.add_entry(map.key, std::move(value));
-    } else {
-      map.value.set(map.key, std::move(value));
-    }
+    map.value.add_entry(map.key, std::move(value));
+  }
+
+  /// `<<: *base` and `<<: [*base, *other]` bring the entries of maps, those already present winning.
+  static void merge(Open& map, const Document& base) {
+    for (const Document& one : base.items())
+      if (one.is_map()) merge(map, one);
+    for (const auto& [name, inherited] : base.entries())
+      if (map.keys.insert(name).second) map.value.add_entry(name, inherited);
   }
 
   ReadLimits limits_;

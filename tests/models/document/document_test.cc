@@ -52,6 +52,21 @@ TEST(ParseDocument, SyntaxErrorNamesTheLine) {
   EXPECT_GE(doc.error().line, 2);
 }
 
+TEST(ParseDocument, AKeyGivenTwiceNamesBothLines) {
+  const Result<Document> read = parse_document("a:\n  b: 1\n  c: 2\n  b: 3\n", "x.yaml");
+  ASSERT_FALSE(read.has_value());
+  EXPECT_EQ(read.error().line, 4);
+  EXPECT_NE(read.error().message.find("'b' in line 2"), std::string::npos) << read.error().message;
+}
+
+TEST(ParseDocument, MergesKeepWhatIsGiven) {
+  const Result<Document> read = parse_document(
+      "one: &one {a: 1, b: 1}\ntwo: &two {b: 2, c: 2}\nx:\n  <<: [*one, *two]\n  a: 3\n", "x.yaml");
+  ASSERT_TRUE(read.has_value()) << read.error().text();
+  for (const auto& [key, value] : {std::pair{"x.a", 3}, std::pair{"x.b", 1}, std::pair{"x.c", 2}})
+    EXPECT_EQ(read->find_path(key)->as_int(), value) << key;
+}
+
 TEST(WriteYaml, ReadsBackTheSame) {
   const std::string text =
       "a: 1\nb:\n  c: \"1\"\n  d: [x, \"a, b\", null]\n  e: {}\nf:\n  - g: 1\n    h: 2\n  - i\n";
