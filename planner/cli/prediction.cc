@@ -38,8 +38,30 @@ Result<ReadJob> read(const std::string& path, const JobOptions& options, Streams
   return read_job(input, options);
 }
 
-Result<Hardware> hardware_of(const ReadJob& read, const std::string& path) {
-  if (!read.job.gpu.empty()) return load_hardware(read.job.gpu);
+/// `error` with the place of the configuration, when it has none of its own.
+Error placed(Error error, const std::string& file, int line = 0, const std::string& key = "") {
+  if (!error.file.empty() || error.key.starts_with("--")) return error;
+  error.file = file;
+  error.line = line;
+  if (error.key.empty()) error.key = key;
+  return error;
+}
+
+/// A name that is no GPU's is told with the place that gives it.
+Error no_such_gpu(Error error, const ReadJob& read, const Common& common) {
+  if (common.gpu && error.file.empty()) error.key = "--gpu";
+  for (const JobInput::File& file : read.input.files)
+    for (const char* key : {"gpu", "headroom.gpu"})
+      if (const Document* found = file.document.find_path(key))
+        error = placed(std::move(error), file.path, found->line(), key);
+  return placed(std::move(error), read.input.files.empty() ? "" : read.input.files.back().path);
+}
+
+Result<Hardware> hardware_of(const ReadJob& read, const Common& common, const std::string& path) {
+  if (!read.job.gpu.empty()) {
+    Result<Hardware> found = load_hardware(read.job.gpu);
+    return found ? found : fail(no_such_gpu(std::move(found.error()), read, common));
+  }
   return fail(
       Error{.message = "expected the kind of GPU, found none; give --gpu NAME (`headroom gpus` lists them)",
             .file = path,
@@ -114,11 +136,12 @@ Result<Run> load_run(const std::string& path, const Common& common, Streams& str
   Run run;
   HEADROOM_ASSIGN(run.read, read(path, job_options(common), streams));
   run.framework = find_framework(run.read.job.framework);
-  HEADROOM_TRY(validate_job(run.read.job));
+  if (Status valid = validate_job(run.read.job); !valid)
+    return fail(placed(std::move(valid.error()), path == "-" ? kStandardInput : path));
   if (common.lengths) {
     HEADROOM_ASSIGN(run.read.job.lengths, read_lengths(*common.lengths, run.read.job.batch));
   }
-  HEADROOM_ASSIGN(run.hardware, hardware_of(run.read, path));
+  HEADROOM_ASSIGN(run.hardware, hardware_of(run.read, common, path));
   run.limits = limits_of(common, run.hardware);
   for (const auto& [pool, budget] : run.limits.pools) {
     const auto& pools = run.read.job.pools;
@@ -133,7 +156,11 @@ Result<Report> predict(const Run& run, const Executor& executor) {
   // The worst case decides; it knows no lengths but the caps.
   Job capped = run.read.job;
   const Lengths lengths = std::exchange(capped.lengths, {});
-  HEADROOM_ASSIGN(Report report, executor(capped, run.hardware));
+  Result<Report> predicted = executor(capped, run.hardware);
+  if (!predicted)
+    return fail(placed(std::move(predicted.error()),
+                       run.read.input.files.empty() ? "" : run.read.input.files.back().path));
+  Report report = std::move(*predicted);
   if (!lengths.source.empty()) {
     HEADROOM_ASSIGN(Report expected, executor(at_expected_lengths(capped, lengths), run.hardware));
     add_expected(expected, report);

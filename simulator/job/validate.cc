@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
+#include "simulator/job/batching.h"
 #include "simulator/job/job.h"
 #include "simulator/job/names.h"
 
@@ -10,6 +12,9 @@ namespace {
 
 /// Largest count that may stand in a job: products of two of them still fit 63 bits.
 constexpr std::int64_t kMost = std::int64_t{1} << 31;
+
+/// Most micro-batches of a role in a step whose every micro-batch is run: some seconds of simulation.
+constexpr std::int64_t kMostMicroBatches = 1 << 14;
 
 auto bad(std::string key, std::string message) {
   return fail(Error{.message = std::move(message), .file = {}, .key = std::move(key)});
@@ -107,6 +112,34 @@ Status check_role(const Job& job, const Role& role) {
   return {};
 }
 
+/// Without an engine that packs, a role's micro-batches are run one by one.
+Status check_micro_batches(const Job& job, const Role& role) {
+  const bool padded =
+      !role.packed && std::all_of(job.engines.begin(), job.engines.end(), [](const Engine& engine) {
+        return engine.kind == EngineKind::transformers;
+      });
+  if (!padded) return {};
+  const std::int64_t data = std::max<std::int64_t>(1, data_parallel_size(job, role));
+  const std::int64_t sequences = job.batch.sequences() / data;
+  if (sequences < 1)
+    return bad("batch", fmt::format("expected a sequence for each of {} data-parallel ranks, found {}", data,
+                                    job.batch.sequences()));
+  const auto or_else = [](std::int64_t value, std::int64_t otherwise) {
+    return value > 0 ? value : otherwise;
+  };
+  const std::int64_t mini = std::max<std::int64_t>(1, mini_batch_of(job, role) / data);
+  const std::int64_t train = or_else(role.train.sequences, sequences);
+  const std::int64_t forwards = ceil_div(sequences, or_else(role.forward.sequences, train));
+  const std::int64_t epochs = or_else(role.epochs, job.batch.epochs);
+  const std::int64_t trained = role.trained ? ceil_div(sequences, std::min(train, mini)) : std::int64_t{0};
+  if (forwards > kMostMicroBatches || trained > kMostMicroBatches / epochs)
+    return bad("roles." + role.name,
+               fmt::format("expected at most {} micro-batches a step, found {} forward and {} x {} epochs in "
+                           "training; check the batch, its epochs and the micro-batches' sequences",
+                           kMostMicroBatches, forwards, trained, epochs));
+  return {};
+}
+
 Status check_engine(const Job& job, const Engine& engine) {
   const std::string at = "engines." + engine.name;
   if (engine.model == nullptr) return bad(at + ".model", "expected a model, found none");
@@ -182,7 +215,10 @@ Status validate_job(const Job& job) {
     if (!process.engine.empty() && job.engine(process.engine) == nullptr)
       return bad(at + ".engine", fmt::format("no engine is named {}", process.engine));
   }
-  for (const Role& role : job.roles) HEADROOM_TRY(check_role(job, role));
+  for (const Role& role : job.roles) {
+    HEADROOM_TRY(check_role(job, role));
+    HEADROOM_TRY(check_micro_batches(job, role));
+  }
   for (const Engine& engine : job.engines) HEADROOM_TRY(check_engine(job, engine));
   HEADROOM_TRY(check_phases(job, job.start, "start"));
   return check_phases(job, job.step, "step");

@@ -12,13 +12,18 @@
 namespace headroom::jobfile {
 namespace {
 
-/// Where an error is, and the first one met: fields are read to the end without checks between them.
+/// Where an error is, and the first one met: fields are read to the end without checks between them. A field
+/// that is missing is told only when nothing else is wrong: a misspelt name explains it better.
 struct Context {
   std::string file;
-  std::optional<Error> error;
+  std::optional<Error> error, missing;
 
   void fail_at(const std::string& key, int line, std::string message) {
     if (!error) error = Error{.message = std::move(message), .file = file, .line = line, .key = key};
+  }
+  void lacks(const std::string& key, int line) {
+    if (!missing)
+      missing = Error{.message = "is required and missing", .file = file, .line = line, .key = key};
   }
   void mismatch(const std::string& key, const Document& found, const std::string& expected) {
     const std::string shown = found.is_scalar() ? found.text().substr(0, 80)
@@ -143,7 +148,7 @@ class ObjectReader {
     known_.push_back(info.name);
     const Document* value = map_.find(info.name);
     if (value != nullptr && !value->is_null()) return value;
-    if (info.required) context_.fail_at(at(info.name), map_.line(), "is required and missing");
+    if (info.required) context_.lacks(at(info.name), map_.line());
     return nullptr;
   }
 
@@ -205,8 +210,9 @@ Result<Job> read_job_file(const Document& document, const std::string& file, con
     return bad(std::string(kFormatKey), format == nullptr ? 1 : format->line(),
                fmt::format("expected `{}: {}`", kFormatKey, kFormat));
   Job job;
-  Context context{.file = file, .error = {}};
+  Context context{.file = file, .error = {}, .missing = {}};
   read_object(document, job, "", context);
+  if (!context.error) context.error = std::move(context.missing);
   if (context.error) return tl::unexpected<Error>(std::move(*context.error));
   HEADROOM_TRY(find_models(job, document, file, base));
   if (job.pools.empty()) job.pools.push_back({});
