@@ -59,10 +59,10 @@ struct MegatronSwitches {
   bool gradient_accumulation_fusion = false;  ///< weight gradients go into the gradient buffer directly
   bool fused_activation = false;              ///< one kernel for gate, activation and product
   bool fused_rotary = false;
-  bool deallocates_outputs = false;  ///< a stage's output is dropped once it was sent
-  bool context_all_to_all = false;   ///< context parallelism exchanges heads; false: a ring
-  bool precision_aware = false;      ///< optimizer: see `Optimizer::states`; no fp32 master copy
-  double expert_imbalance = 1;       ///< tokens that a rank's experts receive, by a rank's fair share
+  bool deallocates_outputs = false;         ///< a stage's output is dropped once it was sent
+  bool context_all_to_all = false;          ///< context parallelism exchanges heads; false: a ring
+  bool precision_aware = false;             ///< optimizer: see `Optimizer::states`; no fp32 master copy
+  double expert_imbalance = 1;              ///< tokens that a rank's experts receive, by a rank's fair share
   std::int64_t vocabulary_multiple = 1;     ///< the vocabulary is padded to it
   bool vocabulary_multiple_a_rank = false;  ///< ... times the tensor-parallel size
   bool operator==(const MegatronSwitches&) const = default;
@@ -172,7 +172,7 @@ struct Role {
       false;  ///< at init every rank holds the whole model on the host, not only one a shard group
   bool built_on_host = false;  ///< the model is made on the host and comes to the device as it is sharded;
                                ///< false: whole on the device first
-  bool offload_pinned = true;           ///< offloaded weights lie in pinned host memory
+  bool offload_pinned = true;  ///< offloaded weights lie in pinned host memory
   bool model_in_shared_memory = false;  ///< the model's files are first copied to /dev/shm
   bool operator==(const Role&) const = default;
 };

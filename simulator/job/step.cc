@@ -14,7 +14,9 @@ const char* name(PhaseKind kind) {
 }
 
 bool runs_in(const PhaseSpec& phase, int step, int steps) {
-  const auto due = [&](int s) { return s >= phase.when.from && (s + 1 + phase.when.shift) % phase.when.every == 0; };
+  const auto due = [&](int s) {
+    return s >= phase.when.from && (s + 1 + phase.when.shift) % phase.when.every == 0;
+  };
   if (due(step)) return true;
   if (step + 1 != steps) return false;
   for (int s = 0; s < steps; ++s)

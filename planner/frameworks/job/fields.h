@@ -91,8 +91,9 @@ struct Fields<Lengths> {
             &Lengths::mean_response);
     v.field({.name = "max_total", .meaning = "tokens of the longest sequence met; 0: the cap"},
             &Lengths::max_total);
-    v.field({.name = "spread", .meaning = "deviation of the tokens of k sequences, over the square root of k"},
-            &Lengths::spread);
+    v.field(
+        {.name = "spread", .meaning = "deviation of the tokens of k sequences, over the square root of k"},
+        &Lengths::spread);
     v.field({.name = "source", .meaning = "where the numbers come from"}, &Lengths::source);
   }
 };

@@ -15,7 +15,7 @@ struct SampleOptions {
   bool length_processors = true;  ///< a minimum length keeps the end token away: two scores' copies a token
   Tensor mask = {};               ///< [B,P] int64 of the caller; undefined: made here, of ones
   std::function<Tensor(const ModelInput&)> forward = {};  ///< in place of the model's own: wrapped
-  bool padded = false;            ///< the mask has zeros
+  bool padded = false;                                    ///< the mask has zeros
 };
 
 /// Transformers' `generate(top_k=0, use_cache=True)`: prefill, then one token a forward with a growing cache,

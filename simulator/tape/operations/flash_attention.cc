@@ -72,8 +72,7 @@ Tensor flash_attention_varlen(Arg query, Arg key, Arg value, std::int64_t sequen
     tape.save(node, v);
   }
   Shape result = like(q.shape());
-  if (v.size(3) != q.size(3))
-    result = transpose(Shape{q.size(0), q.size(2), q.size(1), v.size(3)}, 1, 2);
+  if (v.size(3) != q.size(3)) result = transpose(Shape{q.size(0), q.size(2), q.size(1), v.size(3)}, 1, 2);
   Tensor out = tape.empty(result, q.dtype(), kForward);
   Tensor logsumexp = tape.empty({q.size(1), q.size(0) * q.size(2)}, DType::fp32, kForward);
   Tensor generator = tape.empty({2}, DType::int64, kForward);

@@ -5,9 +5,8 @@
 namespace headroom::tape {
 
 /// flash-attn 2's variable-length attention over packed sequences: same operands as
-/// `scaled_dot_product_attention` ([B,heads,T,d] views, keys and values with their own number of heads, values with their own
-/// head size), for
-/// `sequences` packed into the tokens. Memory is linear in tokens:
+/// `scaled_dot_product_attention` ([B,heads,T,d] views, keys and values with their own number of heads,
+/// values with their own head size), for `sequences` packed into the tokens. Memory is linear in tokens:
 ///   forward   out, log-sum-exp fp32 [heads, tokens], two int64 of generator state
 ///   backward  dq, dk, dv; row sums fp32 [heads, tokens + 128 sequences]; dq accumulated in fp32
 ///             [tokens + 128 sequences, heads, d rounded up]; for grouped queries dk and dv once a query head

@@ -151,7 +151,8 @@ TEST_F(BadInput, JobValuesOfTheWrongKindNameTheirKey) {
       {"engine: generate", "engine: other", "no engine is named other"},
       {"{do: train, role: actor}", "{do: train, role: ref}", "the optimizer of role ref"},
       {"{do: train, role: actor}", "{do: create_states, role: ref}", "the optimizer of role ref"},
-      {"step:\n", "start: [{phase: init, actions: [{do: join_group, role: actor}]}]\nstep:\n", "has not been built"},
+      {"step:\n", "start: [{phase: init, actions: [{do: join_group, role: actor}]}]\nstep:\n",
+       "has not been built"},
       {"- name: ref", "- nam: ref", "nam"},
   };
   for (const auto& [from, to, key] : rows) refused_text("job.yaml", with(job, from, to), ":", key);

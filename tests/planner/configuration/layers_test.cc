@@ -12,8 +12,8 @@ using testing::HasSubstr;
 /// Layers of a defaults text, one file `run.yaml`, and overrides.
 Layers layers(const char* defaults, const char* file, std::initializer_list<const char*> overrides = {}) {
   Layers out;
-  out.set_defaults(*parse_document(defaults, "defaults"));
-  out.add_file("run.yaml", *parse_document(file, "run.yaml"));
+  out.set_defaults(parse_document(defaults, "defaults").value());
+  out.add_file("run.yaml", parse_document(file, "run.yaml").value());
   for (const char* text : overrides) {
     const Status status = out.apply(*parse_override(text, "--set"));
     EXPECT_TRUE(status) << status.error().text();

@@ -75,11 +75,12 @@ Job pretraining(std::shared_ptr<const Architecture> model, const Layout& layout,
     out.role = "actor";
     return out;
   };
-  job.start = {{.kind = PhaseKind::init,
-                .name = {},
-                .actions = {action(Verb::build), action(Verb::build_optimizer)},
-                .when = {}}};
-  job.step = {{.kind = PhaseKind::train_actor, .name = {}, .actions = {action(Verb::train)}, .when = {}}};
+  PhaseSpec init, train;
+  init.actions = {action(Verb::build), action(Verb::build_optimizer)};
+  train.kind = PhaseKind::train_actor;
+  train.actions = {action(Verb::train)};
+  job.start = {init};
+  job.step = {train};
   return job;
 }
 

@@ -30,7 +30,7 @@ Result<ReadJob> read(const std::string& keys) {
   }
   JobInput input;
   input.files.push_back(
-      {.path = "case.yaml", .document = *parse_document(text + keys, "case.yaml"), .text = {}});
+      {.path = "case.yaml", .document = parse_document(text + keys, "case.yaml").value(), .text = {}});
   JobOptions options;
   options.framework = "torch";
   return read_job(input, options);
@@ -113,22 +113,22 @@ TEST_P(Key, MovesThePeak) {
   "intermediate_size: 2048, num_hidden_layers: 4, num_attention_heads: 8, tie_word_embeddings: false}\n"
 INSTANTIATE_TEST_SUITE_P(
     OfTheLoop, Key,
-    testing::Values(Effect{LONG, LONG "grad_ckpt: true", -1},
-                    Effect{LONG "grad_ckpt: true", LONG "grad_ckpt: true\ngrad_ckpt_every: 2", 1},
-                    Effect{LONG "grad_ckpt: true\ngrad_ckpt_every: 2", LONG, 1},
-                    Effect{LONG, LONG "attn: eager", 1}, Effect{LONG, LONG "activation_offload: true", -1},
-                    Effect{LONG, LONG "logits_fp32: true", 1},
-                    Effect{LONG, LONG "token_logprob: logsumexp", 1},
-                    Effect{LONG, LONG "logprob_micro_batch: 1", 0}, Effect{LONG, LONG "micro_batch: 2", -1},
-                    Effect{WIDE, WIDE "precision: fp32", 1}, Effect{WIDE, WIDE "precision: master", 1},
-                    Effect{WIDE, WIDE "precision: fp16", 0}, Effect{WIDE, WIDE "adam: fused", -1},
-                    Effect{WIDE "adam: fused", WIDE "adam: 8bit", -1}, Effect{WIDE, WIDE "algo: grpo", -1},
-                    Effect{WIDE "algo: grpo", WIDE "algo: grpo\nuse_ref: false", -1},
-                    Effect{WIDE, WIDE "frozen_dtype: float32", 1}, Effect{WIDE, WIDE "lora: 8", -1},
-                    Effect{WIDE, WIDE "ems: true", -1},
-                    Effect{WIDE "precision: amp", WIDE "precision: amp\namp_dtype: fp16", 0},
-                    Effect{WIDE "precision: amp\namp_dtype: fp16",
-                           WIDE "precision: amp\namp_dtype: fp16\ngrad_scaler: true", 1}));
+    testing::Values(
+        Effect{LONG, LONG "grad_ckpt: true", -1},
+        Effect{LONG "grad_ckpt: true", LONG "grad_ckpt: true\ngrad_ckpt_every: 2", 1},
+        Effect{LONG "grad_ckpt: true\ngrad_ckpt_every: 2", LONG, 1}, Effect{LONG, LONG "attn: eager", 1},
+        Effect{LONG, LONG "activation_offload: true", -1}, Effect{LONG, LONG "logits_fp32: true", 1},
+        Effect{LONG, LONG "token_logprob: logsumexp", 1}, Effect{LONG, LONG "logprob_micro_batch: 1", 0},
+        Effect{LONG, "no_generate: true\nprompt: 512\nresponse: 512\nbatch: 8\nmicro_batch: 2", -1},
+        Effect{WIDE, WIDE "precision: fp32", 1}, Effect{WIDE, WIDE "precision: master", 1},
+        Effect{WIDE, WIDE "precision: fp16", 0}, Effect{WIDE, WIDE "adam: fused", -1},
+        Effect{WIDE "adam: fused", WIDE "adam: 8bit", -1}, Effect{WIDE, WIDE "algo: grpo", -1},
+        Effect{WIDE "algo: grpo", WIDE "algo: grpo\nuse_ref: false", -1},
+        Effect{WIDE, WIDE "frozen_dtype: float32", 1}, Effect{WIDE, WIDE "lora: 8", -1},
+        Effect{WIDE, WIDE "ems: true", -1},
+        Effect{WIDE "precision: amp", WIDE "precision: amp\namp_dtype: fp16", 0},
+        Effect{WIDE "precision: amp\namp_dtype: fp16",
+               WIDE "precision: amp\namp_dtype: fp16\ngrad_scaler: true", 1}));
 
 /// Losses on given sequences: the actor alone, with a reference, or with a scalar head.
 TEST(GivenSequences, TrainOneModel) {
@@ -180,7 +180,7 @@ TEST(Recording, IsReadWithoutItsMeasurements) {
   };
   Document rubbish = recording;
   const Document nonsense =
-      *parse_document(R"([{"phase": "nowhere", "peak_alloc": -1}, 7, null, "peak"])", "rubbish");
+      parse_document(R"([{"phase": "nowhere", "peak_alloc": -1}, 7, null, "peak"])", "rubbish").value();
   for (const char* key : {"phases", "final", "params", "context_used"}) rubbish.set(key, nonsense);
   EXPECT_EQ(predicted(rubbish), predicted(recording));
 }

@@ -15,7 +15,7 @@ using verl::Version;
 
 Layers layers_of(const char* yaml) {
   Layers layers;
-  layers.add_file("run.yaml", *parse_document(yaml, "run.yaml"));
+  layers.add_file("run.yaml", parse_document(yaml, "run.yaml").value());
   return layers;
 }
 

@@ -28,7 +28,7 @@ struct Generation {
     memory.leave_out_repetitions(leave_out);
     memory.allocator().set_observer(&worked);
     const Architecture architecture =
-        make_architecture(*parse_document(c.config, "config"), "config").value();
+        make_architecture(parse_document(c.config, "config").value(), "config").value();
     ModelOptions options;
     options.training = false;
     const auto model = make_model(tape, architecture, "actor", options).value();

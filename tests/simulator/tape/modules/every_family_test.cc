@@ -27,14 +27,26 @@ constexpr const char* kSizes = R"("vocab_size": 512, "hidden_size": 128, "n_embd
     "first_k_dense_replace": 1, "rotary_dim": 16, "use_qk_norm": true, "sliding_window": 128,
     "decoder_sparse_step": 1)";
 
+Document config_of(const std::string& entries) {
+  auto read = parse_document("{" + entries + "}", "config");
+  EXPECT_TRUE(read) << (read ? "" : read.error().text());
+  return read ? std::move(*read) : Document::map();
+}
+
+/// `more`: entries in place of those sizes.
 Architecture small(const std::string& family, const std::string& more = "") {
-  std::string sizes = std::string(kSizes) + more;
-  if (family == "gemma3")
-    sizes = "\"text_config\": {" + sizes +
-            "}, \"vision_config\": {\"hidden_size\": 64, \"num_hidden_layers\": 2, "
-            "\"num_attention_heads\": 2, \"intermediate_size\": 128}";
-  const std::string config = "{\"model_type\": \"" + family + "\", " + sizes + "}";
-  const auto read = make_architecture(*parse_document(config, "config"), "config");
+  Document sizes = config_of(kSizes);
+  const Document instead = config_of(more);
+  for (const auto& [key, value] : instead.entries()) sizes.set(key, value);
+  Document config = std::move(sizes);
+  if (family == "gemma3") {
+    const Document text = std::move(config);
+    config = config_of(R"("vision_config": {"hidden_size": 64, "num_hidden_layers": 2,
+                          "num_attention_heads": 2, "intermediate_size": 128})");
+    config.set("text_config", text);
+  }
+  config.set("model_type", Document::scalar(family));
+  const auto read = make_architecture(config, "config");
   EXPECT_TRUE(read) << family << ": " << (read ? "" : read.error().text());
   return *read;
 }
@@ -131,8 +143,8 @@ TEST_P(EveryFamily, KeepsOnlyLayersInputsWhenCheckpointed) {
   };
   // Two layers more of the last kind keep two inputs more.
   const Bytes input = kBatch * kTokens * 128 * 2;
-  const Bytes six = layers(R"(, "num_hidden_layers": 6, "n_layer": 6)"),
-              eight = layers(R"(, "num_hidden_layers": 8, "n_layer": 8)");
+  const Bytes six = layers(R"("num_hidden_layers": 6, "n_layer": 6)"),
+              eight = layers(R"("num_hidden_layers": 8, "n_layer": 8)");
   EXPECT_EQ(eight - six, 2 * input);
 }
 
@@ -160,8 +172,8 @@ class HandCounted : public testing::TestWithParam<Counted> {};
 TEST_P(HandCounted, BytesOfALayerEqual) {
   const Counted& c = GetParam();
   const auto kept = [&](const std::string& count) {
-    return Program(small(c.family, std::string(c.more) + ", \"num_hidden_layers\": " + count +
-                                       ", \"n_layer\": " + count),
+    return Program(small(c.family,
+                         std::string(c.more) + "\"num_hidden_layers\": " + count + ", \"n_layer\": " + count),
                    {})
         .kept();
   };
@@ -182,7 +194,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Counted{"starcoder2", "", 2 * kLayerNorm + kAttention + 2 * 2 * f},
                     // Both branches read one norm's result; queries joined from two parts lie head by head,
                     // so that attention's result is copied for the output projection.
-                    Counted{"stablelm", R"(, "use_parallel_residual": true)",
+                    Counted{"stablelm", R"("use_parallel_residual": true, )",
                             kLayerNorm + kAttention + 2 * q + 2 * 4 * f},
                     // The same, and values keep the whole fused projection; gate and up in one, act(gate),
                     // the product.

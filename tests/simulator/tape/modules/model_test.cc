@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 
 Architecture architecture(const std::string& config) {
-  return make_architecture(*parse_document(config, "config"), "config").value();
+  return make_architecture(parse_document(config, "config").value(), "config").value();
 }
 
 Architecture opt(const std::string& dropout = "0.1") {
