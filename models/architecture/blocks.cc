@@ -142,8 +142,25 @@ void write_llama_layer(TensorWriter& out, const Layer& layer) {
   out.norm("post_attention_layernorm", layer.mlp_norm);
 }
 
+void describe_llama(Config& config, Architecture& model) {
+  Decoder& decoder = model.decoder = read_decoder(config, Defaults{});
+  Layer layer = read_layer(config, Defaults{}, decoder.hidden);
+  layer.mlp.bias = config.flag("mlp_bias", false);
+  decoder.groups = equal_layers(decoder.layers, layer);
+}
+
 void write_llama(TensorWriter& out) {
   write_llama_frame(out, [&](const Layer& layer) { write_llama_layer(out, layer); });
+}
+
+void write_llama_of_experts(TensorWriter& out) {
+  write_llama_frame(out, [&](const Layer& layer) {
+    write_attention(out, "self_attn", layer.attention);
+    out.parameter("mlp.gate.weight", {layer.mlp.experts, out.decoder().hidden});
+    write_experts(out, "mlp.experts", layer.mlp);
+    out.norm("input_layernorm", layer.attention_norm);
+    out.norm("post_attention_layernorm", layer.mlp_norm);
+  });
 }
 
 }  // namespace headroom

@@ -106,7 +106,11 @@ void write_llama_frame(TensorWriter& out, WriteLayer layer) {
 /// LLaMA's layer: `self_attn`, `mlp`, `input_layernorm`, `post_attention_layernorm`.
 void write_llama_layer(TensorWriter& out, const Layer& layer);
 
-/// LLaMA's whole model.
+/// LLaMA's whole model: sizes as they are read, and what it writes.
+void describe_llama(Config& config, Architecture& model);
 void write_llama(TensorWriter& out);
+
+/// LLaMA's whole model with a router and experts in place of each layer's MLP.
+void write_llama_of_experts(TensorWriter& out);
 
 }  // namespace headroom

@@ -15,21 +15,6 @@ const std::string kMandatory(3, '?');  // OmegaConf: a value that must be given
 constexpr int kMostSteps = 10'000;
 constexpr std::size_t kLongestChain = 64;
 
-/// Lays `over` over `base`: maps merge, anything else replaces.
-void lay_over(Document& base, const Document& over) {
-  if (!base.is_map() || !over.is_map()) {
-    base = over;
-    return;
-  }
-  for (const auto& [key, value] : over.entries()) {
-    if (Document* old = base.find(key)) {
-      lay_over(*old, value);
-    } else {
-      base.set(key, value);
-    }
-  }
-}
-
 bool covers(const std::vector<std::string>& removed, std::string_view key) {
   return std::any_of(removed.begin(), removed.end(), [&](const std::string& gone) {
     return key.rfind(gone, 0) == 0 && (key.size() == gone.size() || key[gone.size()] == '.');
@@ -48,6 +33,20 @@ void erase_path(Document& root, std::string_view key) {
 }
 
 }  // namespace
+
+void lay_over(Document& base, const Document& over) {
+  if (!base.is_map() || !over.is_map()) {
+    base = over;
+    return;
+  }
+  for (const auto& [key, value] : over.entries()) {
+    if (Document* old = base.find(key)) {
+      lay_over(*old, value);
+    } else {
+      base.set(key, value);
+    }
+  }
+}
 
 void Layers::add_file(std::string file, Document document) {
   layers_.push_back({.file = std::move(file), .root = std::move(document), .removed = {}});

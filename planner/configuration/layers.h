@@ -12,6 +12,9 @@
 
 namespace headroom {
 
+/// Lays `over` over `base`: maps merge, anything else replaces.
+void lay_over(Document& base, const Document& over);
+
 /// A configuration as a stack of trees: defaults, then files, then overrides, each laid over what is below
 /// it. Maps merge; anything else replaces. Nothing is copied together: a key is looked up from the top, so
 /// that every value remembers the file and line that gave it, and what a defaults table does not know stays

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "planner/configuration/layers.h"
 #include "planner/configuration/override.h"
 #include "planner/configuration/value_grammar.h"
 #include "planner/configuration/yaml_patch.h"
@@ -24,20 +25,6 @@ std::string head(const WriteHeader& header) {
   std::string out = std::string(kMark) + "\n";
   for (const std::string& line : header.lines) out += line.empty() ? "#\n" : "# " + line + "\n";
   return out + "\n";
-}
-
-void lay_over(Document& base, const Document& over) {
-  if (!base.is_map() || !over.is_map()) {
-    base = over;
-    return;
-  }
-  for (const auto& [key, value] : over.entries()) {
-    if (Document* old = base.find(key)) {
-      lay_over(*old, value);
-    } else {
-      base.set(key, value);
-    }
-  }
 }
 
 bool erase_node(Document& root, std::string_view key) {

@@ -17,19 +17,9 @@ void describe(Config& config, Architecture& model) {
   decoder.groups = read_sliding_layers(config, decoder.layers, layer, rule);
 }
 
-void write(TensorWriter& out) {
-  write_llama_frame(out, [&](const Layer& layer) {
-    write_attention(out, "self_attn", layer.attention);
-    out.parameter("mlp.gate.weight", {layer.mlp.experts, out.decoder().hidden});
-    write_experts(out, "mlp.experts", layer.mlp);
-    out.norm("input_layernorm", layer.attention_norm);
-    out.norm("post_attention_layernorm", layer.mlp_norm);
-  });
-}
-
 }  // namespace
 
 extern const Family kMixtral;
-const Family kMixtral{"mixtral", "MixtralDecoderLayer", describe, write};
+const Family kMixtral{"mixtral", "MixtralDecoderLayer", describe, write_llama_of_experts};
 
 }  // namespace headroom

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "planner/cli/run.h"
+#include "tests/planner/cli/outcome.h"
 #include "tests/support/data.h"
 
 namespace headroom::cli {
@@ -16,19 +16,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-struct Outcome {
-  int code;
-  std::string out, err;
-};
-
-Outcome run_words(const std::vector<std::string>& words) {
-  std::istringstream in;
-  std::ostringstream out, err;
-  Streams streams{in, out, err};
-  const int code = run(commands(), words, streams);
-  return {code, out.str(), err.str()};
-}
 
 std::string text_of(const std::filesystem::path& path) {
   std::ifstream file(path);

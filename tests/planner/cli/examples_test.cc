@@ -2,9 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <sstream>
 
-#include "planner/cli/run.h"
+#include "tests/planner/cli/outcome.h"
 #include "tests/support/data.h"
 
 namespace headroom::cli {
@@ -12,19 +11,6 @@ namespace {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
-
-struct Outcome {
-  int code;
-  std::string out, err;
-};
-
-Outcome run_words(const std::vector<std::string>& words) {
-  std::istringstream in;
-  std::ostringstream out, err;
-  Streams streams{in, out, err};
-  const int code = run(commands(), words, streams);
-  return {code, out.str(), err.str()};
-}
 
 TEST(Examples, EveryShippedConfigurationIsJudged) {
   std::size_t count = 0;

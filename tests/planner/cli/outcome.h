@@ -23,4 +23,9 @@ inline Outcome run_words(std::span<const Command> table, const std::vector<std::
   return {code, out.str(), err.str()};
 }
 
+/// What a command line of `headroom` gives.
+inline Outcome run_words(const std::vector<std::string>& words) {
+  return run_words(commands(), words);
+}
+
 }  // namespace headroom::cli
