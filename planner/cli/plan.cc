@@ -21,7 +21,7 @@ constexpr std::int64_t kMostChoices = 100;
 struct Searched {
   Run run;
   search::Plan plan;
-  Report input;  ///< the run as given
+  Report input;  ///< the run as given, when nothing fits
 };
 
 Result<search::PlanOptions> plan_options(const Arguments& arguments) {
@@ -49,8 +49,11 @@ Result<Searched> search_run(const Arguments& arguments, const Common& common, St
   const std::vector<Knob> knobs = out.run.framework->knobs(out.run.read);
   HEADROOM_ASSIGN(const search::Space space,
                   search::make_space(knobs, arguments.all("--vary"), arguments.all("--fix")));
-  HEADROOM_ASSIGN(out.input, predict(out.run, exact));
-  HEADROOM_ASSIGN(out.plan, search::make_plan(out.run.setup(), space, fast, exact, options));
+  Result<search::Plan> plan = search::make_plan(out.run.setup(), space, fast, exact, options);
+  if (!plan || plan->choices.empty()) {
+    HEADROOM_ASSIGN(out.input, predict(out.run, exact));
+  }
+  HEADROOM_ASSIGN(out.plan, std::move(plan));
   return out;
 }
 

@@ -18,6 +18,15 @@ double step_seconds(const DeviceReport& device) {
   return seconds;
 }
 
+void note(std::vector<PhaseSpare>& phases, const std::string& name, Bytes spare) {
+  const auto known = std::find_if(phases.begin(), phases.end(),
+                                  [&](const PhaseSpare& phase) { return phase.phase == name; });
+  if (known == phases.end())
+    phases.push_back({name, spare});
+  else
+    known->spare = std::min(known->spare, spare);
+}
+
 int compare_seconds(double a, double b) {
   if (std::abs(a - b) <= kSameTime * std::max(std::abs(a), std::abs(b))) return 0;
   return a < b ? -1 : 1;
@@ -36,7 +45,12 @@ Outcome outcome_of(const Report& report) {
   }
   for (const DeviceReport& device : report.devices) {
     out.seconds = std::max(out.seconds, step_seconds(device));
-    for (const PhaseReport& phase : device.phases) out.peak_host = std::max(out.peak_host, phase.peak_host);
+    for (const PhaseReport& phase : device.phases) {
+      out.peak_host = std::max(out.peak_host, phase.peak_host);
+      note(out.phases, phase.phase, report.budget - phase.peak_device - phase.margin);
+      out.breaks = out.breaks || std::any_of(phase.processes.begin(), phase.processes.end(),
+                                             [](const auto& process) { return process.out_of_memory; });
+    }
   }
   if (!out.fits) {
     if (report.host_budget > 0) out.spare = std::min(out.spare, report.host_budget - out.peak_host);
@@ -48,6 +62,7 @@ Outcome outcome_of(const Report& report) {
 bool better(const Outcome& a, const Outcome& b, Objective objective) {
   if (a.valid != b.valid) return a.valid;
   if (a.fits != b.fits) return a.fits;
+  if (a.breaks != b.breaks) return b.breaks;
   if (!a.fits && a.spare != b.spare) return a.spare > b.spare;
   const int time = compare_seconds(a.seconds, b.seconds);
   if (objective == Objective::time) return time != 0 ? time < 0 : a.spare > b.spare;

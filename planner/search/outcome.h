@@ -1,22 +1,31 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "models/base/bytes.h"
 #include "simulator/report/report.h"
 
 namespace headroom::search {
 
+/// What a kind of phase leaves on its most loaded GPU: the least of budget − peak − margin over its steps.
+struct PhaseSpare {
+  std::string phase;
+  Bytes spare = 0;
+};
+
 /// What decides between configurations.
 struct Outcome {
   bool valid = false;   ///< the framework takes the combination and the executor ran it
   std::string refusal;  ///< why not
   bool fits = false;
+  bool breaks = false;    ///< a process runs out of memory: what would come after it is unknown
   Bytes peak_device = 0;  ///< of the limiting phase
   Bytes peak_host = 0;
   Bytes spare = 0;  ///< least budget − peak − margin; negative: short by that much
   std::string limiting_phase;
-  double seconds = 0;  ///< of a step once optimizer states exist (the last step run)
+  double seconds = 0;              ///< of a step once optimizer states exist (the last step run)
+  std::vector<PhaseSpare> phases;  ///< in order of first appearance
 };
 
 /// From a judged report. `spare` also covers a process that runs out of memory without passing the budget (an
@@ -30,7 +39,7 @@ enum class Objective {
 };
 
 /// Strictly better: fitting before not fitting, then the objective, then the other. Configurations that do
-/// not fit compare by how much is missing.
+/// not fit compare by how much is missing; those that break come last.
 bool better(const Outcome& a, const Outcome& b, Objective objective);
 
 }  // namespace headroom::search

@@ -2,27 +2,151 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
+#include <thread>
 
 namespace headroom::search {
 namespace {
 
-constexpr std::int64_t kTriesPerPlace = 8;
+constexpr std::size_t kAtOnce =
+    2;  // exact runs, whatever the machine: what they teach decides what comes next
 
 /// Configurations that differ in nothing that is shown: a knob without effect was turned.
 bool alike(const Outcome& a, const Outcome& b) {
   return a.seconds == b.seconds && a.spare == b.spare && a.peak_host == b.peak_host;
 }
 
-Result<PlanChoice> confirm(const Setup& setup, const Space& space, const Found& found,
-                           const Executor& exact) {
-  PlanChoice choice;
-  choice.choices = space.choices(found.point);
-  HEADROOM_ASSIGN(choice.settings, setup.framework->settings_of(*setup.read, choice.choices));
-  HEADROOM_ASSIGN(Report report, evaluate(setup, choice.choices, exact));
-  choice.outcome = outcome_of(report);
-  choice.report = std::move(report);
-  choice.confirmed = true;
-  return choice;
+/// In every phase at least as much as `other`.
+bool needs_no_less(const Outcome& one, const Outcome& other) {
+  return std::all_of(other.phases.begin(), other.phases.end(), [&](const PhaseSpare& phase) {
+    const auto same = std::find_if(one.phases.begin(), one.phases.end(),
+                                   [&](const PhaseSpare& mine) { return mine.phase == phase.phase; });
+    return same != one.phases.end() && same->spare <= phase.spare;
+  });
+}
+
+/// Runs a search's leaders by the exact executor until enough of them hold.
+class Confirmation {
+ public:
+  Confirmation(const Setup& setup, const Space& space, const Executor& exact, const PlanOptions& options,
+               Search& search)
+      : setup_(setup), space_(space), exact_(exact), options_(options), search_(search) {}
+
+  Findings run() {
+    confirm({space_.current()});
+    while (true) {
+      const Findings findings = search_.run();
+      std::vector<Point> next = candidates(findings);
+      const bool spent = tried_.size() >= options_.most_tries;
+      exhausted = next.empty() && !spent;
+      if (next.empty()) return findings;
+      confirm(next);
+    }
+  }
+
+  std::vector<PlanChoice> fits, misses;
+  std::optional<Outcome> first;  ///< of the run itself, when it can run
+  bool exhausted = false;
+  std::size_t tried() const { return tried_.size(); }
+
+ private:
+  /// The next to try: those that would rank among the best, else, while nothing fits, those that spare most.
+  std::vector<Point> candidates(const Findings& findings) const {
+    const std::size_t most = std::min(kAtOnce, options_.most_tries - tried_.size());
+    std::vector<Point> next;
+    std::vector<const Outcome*> seen;
+    for (const Found& found : findings.feasible) {
+      if (seen.size() == options_.top || next.size() == most) break;
+      if (missed_.contains(found.point)) continue;
+      const bool known = std::any_of(seen.begin(), seen.end(),
+                                     [&](const Outcome* other) { return alike(*other, found.quick); });
+      if (known) continue;
+      seen.push_back(&found.quick);
+      if (!tried_.contains(found.point)) next.push_back(found.point);
+    }
+    if (!next.empty() || !fits.empty()) return next;
+    return unlikely(findings, most);
+  }
+
+  /// Of those that the quick prediction lets fit: what is expected to spare most, and what spares most by the
+  /// quick prediction, which leads away from what has been tried. Those that need no less in any phase than
+  /// one that missed come last.
+  std::vector<Point> unlikely(const Findings& findings, std::size_t most) const {
+    struct Ranked {
+      const Found* found;
+      bool hopeless;
+    };
+    std::vector<Ranked> others;
+    for (const Found& found : findings.nearest)
+      if (found.quick.fits && !tried_.contains(found.point))
+        others.push_back(
+            {&found, std::any_of(missed_quick_.begin(), missed_quick_.end(),
+                                 [&](const Outcome& miss) { return needs_no_less(found.quick, miss); })});
+    const auto best = [&](Bytes (*spare)(const Found&)) {
+      return std::max_element(others.begin(), others.end(), [&](const Ranked& a, const Ranked& b) {
+        return a.hopeless != b.hopeless ? a.hopeless : spare(*a.found) < spare(*b.found);
+      });
+    };
+    std::vector<Point> next;
+    while (next.size() < most && !others.empty()) {
+      const auto one = next.empty() ? best([](const Found& found) { return found.outcome.spare; })
+                                    : best([](const Found& found) { return found.quick.spare; });
+      next.push_back(one->found->point);
+      others.erase(one);
+    }
+    return next;
+  }
+
+  Result<PlanChoice> run_exactly(const Point& point) const {
+    PlanChoice choice;
+    choice.choices = space_.choices(point);
+    HEADROOM_ASSIGN(choice.settings, setup_.framework->settings_of(*setup_.read, choice.choices));
+    HEADROOM_ASSIGN(Report report, evaluate(setup_, choice.choices, exact_));
+    choice.outcome = outcome_of(report);
+    choice.report = std::move(report);
+    choice.confirmed = true;
+    return choice;
+  }
+
+  void confirm(const std::vector<Point>& points) {
+    std::vector<Result<PlanChoice>> choices(points.size(), PlanChoice{});
+    {
+      std::vector<std::jthread> helpers;
+      for (std::size_t i = 1; i < points.size(); ++i)
+        helpers.emplace_back([&, i] { choices[i] = run_exactly(points[i]); });
+      choices[0] = run_exactly(points[0]);
+    }
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      tried_.insert(points[i]);
+      if (!choices[i]) {
+        missed_.insert(points[i]);
+        continue;
+      }
+      const Outcome& outcome = choices[i]->outcome;
+      const Outcome quick = search_.learn(points[i], outcome);
+      if (!outcome.fits) {
+        missed_.insert(points[i]);
+        if (quick.valid) missed_quick_.push_back(quick);
+      }
+      if (points[i] == space_.current()) first = outcome;
+      (outcome.fits ? fits : misses).push_back(std::move(*choices[i]));
+    }
+  }
+
+  const Setup& setup_;
+  const Space& space_;
+  const Executor& exact_;
+  const PlanOptions& options_;
+  Search& search_;
+  std::set<Point> tried_, missed_;
+  std::vector<Outcome> missed_quick_;  ///< quick predictions of those that missed
+};
+
+void sort_and_cut(std::vector<PlanChoice>& choices, const PlanOptions& options) {
+  std::stable_sort(choices.begin(), choices.end(), [&](const PlanChoice& a, const PlanChoice& b) {
+    return better(a.outcome, b.outcome, options.search.objective);
+  });
+  if (choices.size() > options.top) choices.resize(options.top);
 }
 
 void mark_pareto(std::vector<PlanChoice>& choices) {
@@ -36,30 +160,20 @@ void mark_pareto(std::vector<PlanChoice>& choices) {
     });
 }
 
-void confirm_leaders(const Setup& setup, const Space& space, const Findings& findings, const Executor& exact,
-                     const PlanOptions& options, Plan& plan) {
-  const std::int64_t most = kTriesPerPlace * static_cast<std::int64_t>(options.top);
-  const Outcome* last = nullptr;  // equal ones are neighbours in the order, the least changed first
-  Bytes optimism = 0;             // by which the fast executor was seen to be too hopeful: fragmentation
-  for (const Found& found : findings.feasible) {
-    if (plan.choices.size() == options.top || plan.confirmed == most) break;
-    if (last != nullptr && alike(*last, found.outcome)) continue;
-    last = &found.outcome;
-    if (found.outcome.spare < optimism) continue;
-    Result<PlanChoice> choice = confirm(setup, space, found, exact);
-    ++plan.confirmed;
-    if (!choice) continue;
-    if (choice->outcome.fits) {
-      plan.choices.push_back(std::move(*choice));
-    } else {
-      // What is closer to the budget than half of that would fail alike.
-      optimism = std::max(optimism, (found.outcome.spare - choice->outcome.spare) / 2);
-    }
+/// What misses by least: as the exact executor found it where it ran, else as expected.
+Status add_nearest(const Setup& setup, const Space& space, const Findings& findings,
+                   const PlanOptions& options, std::vector<PlanChoice> misses, Plan& plan) {
+  for (std::size_t i = 0; i < std::min(options.top, findings.nearest.size()); ++i) {
+    PlanChoice choice;
+    choice.choices = space.choices(findings.nearest[i].point);
+    choice.outcome = findings.nearest[i].outcome;
+    HEADROOM_ASSIGN(choice.settings, setup.framework->settings_of(*setup.read, choice.choices));
+    const auto ran = std::find_if(misses.begin(), misses.end(),
+                                  [&](const PlanChoice& miss) { return miss.choices == choice.choices; });
+    plan.nearest.push_back(ran == misses.end() ? std::move(choice) : std::move(*ran));
   }
-  std::stable_sort(plan.choices.begin(), plan.choices.end(), [&](const PlanChoice& a, const PlanChoice& b) {
-    return better(a.outcome, b.outcome, options.search.objective);
-  });
-  mark_pareto(plan.choices);
+  sort_and_cut(plan.nearest, options);
+  return {};
 }
 
 }  // namespace
@@ -68,27 +182,30 @@ Result<Plan> make_plan(const Setup& setup, const Space& space, const Executor& f
                        const PlanOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const Evaluator evaluator(setup, space, fast);
-  const Findings findings = search(space, std::cref(evaluator), options.search);
+  Search search(space, std::cref(evaluator), options.search);
+  Confirmation confirmation(setup, space, exact, options, search);
+  const Findings findings = confirmation.run();
   Plan plan;
   plan.space = findings.space;
   plan.evaluated = findings.evaluated;
   plan.pruned = findings.pruned;
   plan.feasible = static_cast<std::int64_t>(findings.feasible.size());
+  plan.tried = static_cast<std::int64_t>(confirmation.tried());
+  plan.confirmed = static_cast<std::int64_t>(confirmation.fits.size());
+  plan.exhausted = confirmation.exhausted;
   if (findings.evaluated == 0) {
-    const std::vector<Choice> none = space.choices(space.current());
-    HEADROOM_ASSIGN(const Report report, evaluate(setup, none, fast));
+    HEADROOM_ASSIGN(const Report report, evaluate(setup, space.choices(space.current()), fast));
     return fail("no configuration of the space can run");
   }
-  if (const Result<Report> now = evaluate(setup, {}, fast)) plan.now = outcome_of(*now);
-  confirm_leaders(setup, space, findings, exact, options, plan);
+  if (confirmation.first && space.choices(space.current()).empty())
+    plan.now = *confirmation.first;
+  else if (const Result<Report> now = evaluate(setup, {}, exact))
+    plan.now = outcome_of(*now);
+  plan.choices = std::move(confirmation.fits);
+  sort_and_cut(plan.choices, options);
+  mark_pareto(plan.choices);
   if (plan.choices.empty())
-    for (std::size_t i = 0; i < std::min(options.top, findings.nearest.size()); ++i) {
-      PlanChoice choice;
-      choice.choices = space.choices(findings.nearest[i].point);
-      HEADROOM_ASSIGN(choice.settings, setup.framework->settings_of(*setup.read, choice.choices));
-      choice.outcome = findings.nearest[i].outcome;
-      plan.nearest.push_back(std::move(choice));
-    }
+    HEADROOM_TRY(add_nearest(setup, space, findings, options, std::move(confirmation.misses), plan));
   plan.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return plan;
 }

@@ -19,23 +19,32 @@ struct PlanChoice {
 };
 
 struct Plan {
-  Outcome now;                      ///< the run as given; not valid when it cannot run
+  Outcome now;                      ///< the run as given, confirmed; not valid when it cannot run
   std::vector<PlanChoice> choices;  ///< those that fit, best first
   std::vector<PlanChoice> nearest;  ///< when none fits: what misses by least
   double space = 0;
-  std::int64_t evaluated = 0, pruned = 0, feasible = 0, confirmed = 0;
-  double seconds = 0;  ///< spent searching
+  std::int64_t evaluated = 0, pruned = 0;
+  std::int64_t feasible = 0;   ///< of those evaluated: expected to fit after all that was confirmed
+  std::int64_t tried = 0;      ///< run by the confirming executor
+  std::int64_t confirmed = 0;  ///< of those: fit there too
+  bool exhausted = false;      ///< everything met that could fit was tried
+  double seconds = 0;          ///< spent searching
 };
 
 struct PlanOptions {
   Options search;
   std::size_t top = 5;
+  std::size_t most_tries = 24;  ///< runs of the confirming executor
 };
 
-/// Searches `space` with `fast` and confirms the leaders with `exact`, which decides: a leader that does not
-/// fit there is dropped and the next one takes its place. At most four times `top` are tried. The input
-/// itself is among the candidates when it fits. Errors: none of the space's configurations can run at all
-/// (the first refusal is given).
+/// Searches `space` with `fast` and confirms the leaders with `exact`, which alone decides what fits.
+///
+/// Each confirmation teaches by how much the exact executor takes more, phase by phase, and ranks what is
+/// known anew: configurations that are expected not to fit then are passed over, and the search goes on. When
+/// nothing is expected to fit and nothing has, those that `fast` lets fit are tried all the same, the one
+/// that is expected to spare most first. It ends when the `top` best are confirmed, when everything that
+/// could fit was tried, or after `most_tries` exact runs. The input itself is confirmed first and is among
+/// the candidates. Errors: none of the space's configurations can run at all (the first refusal is given).
 Result<Plan> make_plan(const Setup& setup, const Space& space, const Executor& fast, const Executor& exact,
                        const PlanOptions& options);
 

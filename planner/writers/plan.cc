@@ -63,8 +63,8 @@ std::string plan_table(const Plan& plan, Bytes budget) {
   std::string out =
       fmt::format("{} of {} configurations run in {:.2f} s ({} refused): {} fit {}", plan.evaluated,
                   count(plan.space), plan.seconds, plan.pruned, plan.feasible, format_gib(budget));
-  out += plan.confirmed > 0 ? fmt::format("; {} leaders confirmed in the simulator\n\n", plan.confirmed)
-                            : "\n\n";
+  out += fmt::format("; {} of {} tried in the simulator fit{}\n\n", plan.confirmed, plan.tried,
+                     plan.exhausted ? "" : ", where the search was cut off");
   const bool none = plan.choices.empty();
   if (none) out += "None fits. These come closest, GiB:\n";
   using Align = Columns::Align;
@@ -85,11 +85,8 @@ std::string plan_table(const Plan& plan, Bytes budget) {
 std::string plan_json(const Plan& plan, const Report& input) {
   const bool found = !plan.choices.empty() && plan.choices[0].report.has_value();
   Json out = report_json(found ? *plan.choices[0].report : input);
-  out["search"] = {{"evaluated", plan.evaluated},
-                   {"pruned", plan.pruned},
-                   {"feasible", plan.feasible},
-                   {"confirmed", plan.confirmed},
-                   {"seconds", plan.seconds}};
+  out["search"] = {{"evaluated", plan.evaluated}, {"pruned", plan.pruned},       {"feasible", plan.feasible},
+                   {"tried", plan.tried},         {"confirmed", plan.confirmed}, {"seconds", plan.seconds}};
   out["choices"] = Json::array();
   for (std::size_t i = 0; i < plan.choices.size(); ++i)
     out["choices"].push_back(choice_json(plan.choices[i], i + 1));

@@ -108,11 +108,12 @@ const char* report_schema() {
     },
     "search": {
       "type": "object",
-      "required": ["evaluated", "pruned", "feasible", "confirmed", "seconds"],
+      "required": ["evaluated", "pruned", "feasible", "tried", "confirmed", "seconds"],
       "additionalProperties": false,
       "properties": {
         "evaluated": {"type": "integer"}, "pruned": {"type": "integer"}, "feasible": {"type": "integer"},
-        "confirmed": {"type": "integer"}, "seconds": {"type": "number"}
+        "tried": {"type": "integer", "description": "run in the simulator"},
+        "confirmed": {"type": "integer", "description": "of those: fit there"}, "seconds": {"type": "number"}
       }
     },
     "choice": {
