@@ -1,6 +1,7 @@
 #include "simulator/phases/deepspeed_chat_role.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "simulator/phases/token_logprob.h"
 #include "simulator/tape/generate/sample.h"
@@ -60,6 +61,7 @@ Status DeepSpeedChatRole::build() {
   options.stage = stage_of(sharding.kind);
   options.ranks = context_.ranks;
   options.trained = role().trained;
+  options.first_of_process = context_.first_stream == 1;
   options.dtype = role().precision.weights;
   options.loss_scaling = role().precision.gradient_scaler;
   options.overlap_communication = sharding.overlap_communication;
@@ -86,6 +88,11 @@ std::optional<Status> DeepSpeedChatRole::act(const Action& action, Experience& e
     case Verb::generate:
       generate_responses(e);
       return Status{};
+    case Verb::experience: {
+      Tensor filled = tape::plain(kNotEqual, DType::boolean, e.sequences);
+      e.mask = tape::to(std::move(filled), DType::int64);
+      return Status{};
+    }
     case Verb::forward:
       score(e, action.output);
       return Status{};
@@ -100,6 +107,8 @@ std::optional<Status> DeepSpeedChatRole::act(const Action& action, Experience& e
       return Status{};
     case Verb::end_step:
       tape::drop(e.logits, e.returns, e.advantages);
+      e.locals.clear();
+      e.last_losses = std::exchange(e.losses, {});
       return Status{};
     default:
       return std::nullopt;
@@ -123,13 +132,20 @@ void DeepSpeedChatRole::generate_responses(Experience& e) {
   options.new_tokens = e.response;
   options.begin_token = has_begin_token(*role().model);
   options.greedy = true;
+  options.end_token = false;
+  options.synchronized = role().sharding.kind == ShardingKind::zero3;
   options.length_processors = false;
   options.mask = e.prompt_mask;
   options.padded = role().padded;
   Tensor generated = tape::sample(*model_, e.prompts, options);
   model_->options().training = role().trained;
-  // Sequences with an answer are gathered anew.
+  // Rows whose answer is too short would be dropped; the others are gathered anew.
+  Tensor filled = tape_.empty({e.batch, e.response}, DType::boolean, kNotEqual);
   Tensor lengths = tape_.empty({e.batch}, DType::int64, kLengths);
+  { const Tensor wide = tape::to(filled, DType::int64); }
+  filled.reset();
+  for (std::int64_t i = 0; i < e.batch; ++i)
+    const Tensor too_short = tape_.empty({}, DType::boolean, kLengths);
   e.sequences = tape_.empty(generated.shape(), DType::int64, kLengths);
   e.outputs.push_back(std::move(generated));
   e.outputs.push_back(std::move(lengths));
@@ -146,10 +162,6 @@ tape::ModelInput DeepSpeedChatRole::input_of(const Experience& e) const {
 void DeepSpeedChatRole::score(Experience& e, Output output) {
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
-  if (!e.mask.defined()) {
-    Tensor filled = tape::plain(kNotEqual, DType::boolean, e.sequences);
-    e.mask = tape::to(std::move(filled), DType::int64);
-  }
   if (output != Output::logits) {
     Tensor values = model_->forward(input_of(e));
     if (output == Output::values) {
@@ -157,9 +169,12 @@ void DeepSpeedChatRole::score(Experience& e, Output output) {
       return;
     }
     for (std::int64_t i = 0; i < e.batch; ++i) {
-      // Where does the row's padding begin?
+      // Where does the row's padding begin? nonzero() counts, then writes no place.
       Tensor flags = tape_.empty({e.response}, DType::boolean, kEnds);
-      Tensor places = tape_.empty({1, 1}, DType::int64, kEnds);
+      Tensor count = tape_.empty({}, DType::int32, kEnds);
+      for (const std::int64_t workspace : {1, 1023})
+        const Tensor buffer = tape_.empty({workspace}, DType::uint8, kEnds);
+      tape::drop(count, flags);
     }
     e.rewards = tape_.empty({e.batch}, values.dtype(), kEnds);
     return;
@@ -189,6 +204,13 @@ void DeepSpeedChatRole::drop_outputs(Experience& e) {
   e.previous.clear();
 }
 
+/// Where each row's answer ends: the number of its tokens, shifted.
+Tensor DeepSpeedChatRole::answer_ends(const Experience& e) {
+  Tensor count = tape_.empty({e.batch}, DType::int64, kLengths);
+  count = tape::add_scalar(std::move(count));
+  return tape::add_scalar(std::move(count));
+}
+
 /// Rewards a token (a KL penalty, the score at the end), then advantages from the last token to the first.
 void DeepSpeedChatRole::make_advantages(Experience& e) {
   const tape::GradMode no_grad(tape_, false);
@@ -200,14 +222,18 @@ void DeepSpeedChatRole::make_advantages(Experience& e) {
   {
     Tensor gap = tape::sub(e.old_logprobs, e.ref_logprobs);
     rewards = tape::mul_scalar(std::move(gap));
+    const Tensor ends = answer_ends(e);
     const Tensor clipped = tape::clamp(e.rewards);
   }
+  e.locals.push_back(rewards);
+  e.locals.push_back(answer_ends(e));
   std::vector<Tensor> advantages;
   Tensor last;
   const std::int64_t length = rewards.size(1);
   for (std::int64_t t = length; t-- > start;) {
     Tensor delta = column(rewards, t);
-    if (t + 1 < length) delta = tape::add(std::move(delta), tape::mul_scalar(column(values, t + 1)));
+    delta = t + 1 < length ? tape::add(std::move(delta), tape::mul_scalar(column(values, t + 1)))
+                           : tape::add_scalar(std::move(delta));
     delta = tape::sub(std::move(delta), column(values, t));
     Tensor next = last.defined() ? tape::add(delta, tape::mul_scalar(last)) : tape::add_scalar(delta);
     last = std::move(next);
@@ -217,10 +243,10 @@ void DeepSpeedChatRole::make_advantages(Experience& e) {
   e.returns = tape::add(e.advantages, answer(values, start));
 }
 
-void DeepSpeedChatRole::update(Tensor loss) {
+void DeepSpeedChatRole::update(Tensor loss, Experience& e) {
   engine_->backward(loss);
   engine_->step(updates_++ < role().precision.skipped_steps);
-  loss.reset();
+  e.losses.push_back(std::move(loss));
 }
 
 void DeepSpeedChatRole::train_actor(Experience& e) {
@@ -231,6 +257,7 @@ void DeepSpeedChatRole::train_actor(Experience& e) {
     const tape::ComponentScope component(tape_, Component::activations);
     e.logits = model_->forward(input_of(e));
     Tensor logprobs = token_logprobs(e.logits, e.sequences, role().loss);
+    e.locals.push_back(logprobs);
     const Tensor new_answer = answer(logprobs, start), old_answer = answer(e.old_logprobs, start);
     const Tensor mask = answer(tape::slice(e.mask, 1, 1, e.mask.size(1) - 1), start);
     Tensor log_ratio = tape::mul(tape::sub(new_answer, old_answer), mask);
@@ -242,7 +269,7 @@ void DeepSpeedChatRole::train_actor(Experience& e) {
     Tensor count = tape::sum(mask);
     loss = tape::div(std::move(sum), std::move(count));
   }
-  update(std::move(loss));
+  update(std::move(loss), e);
 }
 
 void DeepSpeedChatRole::train_critic(Experience& e) {
@@ -251,11 +278,12 @@ void DeepSpeedChatRole::train_critic(Experience& e) {
   {
     const tape::ComponentScope component(tape_, Component::activations);
     Tensor all = model_->forward(input_of(e));
+    e.locals.push_back(all);
     const Tensor values = answer(tape::slice(all, 1, 0, all.size(1) - 1), start);
     const Tensor old = answer(tape::slice(e.values, 1, 0, e.values.size(1) - 1), start);
     const Tensor mask = answer(tape::slice(e.mask, 1, 1, e.mask.size(1) - 1), start);
     Tensor lower = tape::add_scalar(old), upper = tape::add_scalar(old);
-    Tensor clipped = tape::clamp(values);
+    Tensor clipped = tape::clamp(values, lower, upper);
     tape::drop(lower, upper);
     Tensor plain = tape::pow(tape::sub(values, e.returns));
     Tensor bounded = tape::pow(tape::sub(clipped, e.returns));
@@ -264,7 +292,7 @@ void DeepSpeedChatRole::train_critic(Experience& e) {
     Tensor count = tape::sum(mask);
     loss = tape::div(std::move(sum), std::move(count));
   }
-  update(std::move(loss));
+  update(std::move(loss), e);
 }
 
 }  // namespace headroom::phases

@@ -9,8 +9,9 @@ namespace headroom::phases {
 
 /// A role of DeepSpeed-Chat's PPO trainer: a DeepSpeed engine, generation and four scoring forwards whose
 /// outputs all live until the experience is made, token-level rewards and advantages in a loop over tokens,
-/// one update of the actor, then one of the critic. The actor's logits live until the critic has stepped; an
-/// experience until the next one is made.
+/// one update of the actor, then one of the critic. The actor's logits, log-probs and token rewards live
+/// until the critic has stepped, losses until the next step's stand; an experience until the next one is
+/// made.
 class DeepSpeedChatRole : public RoleProgram {
  public:
   explicit DeepSpeedChatRole(const RoleContext& context) : RoleProgram(context) {}
@@ -25,10 +26,11 @@ class DeepSpeedChatRole : public RoleProgram {
   void score(Experience& experience, Output output);
   void gather_logprobs(Experience& experience);
   void drop_outputs(Experience& experience);
+  tape::Tensor answer_ends(const Experience& experience);
   void make_advantages(Experience& experience);
   void train_actor(Experience& experience);
   void train_critic(Experience& experience);
-  void update(tape::Tensor loss);
+  void update(tape::Tensor loss, Experience& experience);
 
   std::unique_ptr<tape::ZeroEngine> engine_;
   std::int64_t updates_ = 0;

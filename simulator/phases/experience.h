@@ -18,12 +18,14 @@ struct Experience {
   tape::Tensor advantages;                           ///< [B,T-1] fp32
   tape::Tensor rewards;                              ///< [B] fp32
   // Of trainers that keep more.
-  tape::Tensor prompt_mask;               ///< [B,P] int64
-  tape::Tensor returns;                   ///< as `advantages`
-  tape::Tensor logits;                    ///< of the last update's forward
-  tape::Tensor actor_logits, ref_logits;  ///< [B,T,V], of scoring forwards
-  std::vector<tape::Tensor> outputs;      ///< of generation and scoring, until log-probs are gathered
-  std::vector<tape::Tensor> previous;     ///< the last step's experience, until the new one stands
+  tape::Tensor prompt_mask;                       ///< [B,P] int64
+  tape::Tensor returns;                           ///< as `advantages`
+  tape::Tensor logits;                            ///< of the last update's forward
+  tape::Tensor actor_logits, ref_logits;          ///< [B,T,V], of scoring forwards
+  std::vector<tape::Tensor> outputs;              ///< of generation and scoring, until log-probs are gathered
+  std::vector<tape::Tensor> locals;               ///< of the code that updates models, until it returns
+  std::vector<tape::Tensor> losses, last_losses;  ///< of this step's updates and of the last one's
+  std::vector<tape::Tensor> previous;             ///< the last step's experience, until the new one stands
 };
 
 }  // namespace headroom::phases

@@ -361,7 +361,7 @@ Result<std::unique_ptr<RoleProgram>> make_role_program(const RoleContext& contex
   if (sharded) return std::unique_ptr<RoleProgram>(std::make_unique<ShardedRole>(context));
   if (context.role.trainer == TrainerCode::trl_grpo)
     return std::unique_ptr<RoleProgram>(std::make_unique<TrlGrpoRole>(context));
-  if (context.role.trainer == TrainerCode::deepspeed_chat && kind != ShardingKind::zero3)
+  if (context.role.trainer == TrainerCode::deepspeed_chat)
     return std::unique_ptr<RoleProgram>(std::make_unique<DeepSpeedChatRole>(context));
   if (kind == ShardingKind::none) return std::make_unique<RoleProgram>(context);
   if (kind == ShardingKind::megatron) return std::make_unique<MegatronRole>(context);

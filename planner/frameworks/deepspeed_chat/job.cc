@@ -8,8 +8,13 @@ namespace {
 
 constexpr std::array<const char*, 4> kRoles = {"actor", "ref", "critic", "reward"};
 
+/// Keys of stage 3 that the script sets, in elements; reference and reward keep DeepSpeed's defaults but for
+/// the threshold of parameters that stay whole.
+constexpr std::int64_t kPersistent = 10'000, kGathered = 30'000'000;
+
 ShardingKind sharding_of(std::int64_t stage) {
-  constexpr ShardingKind kKinds[] = {ShardingKind::zero0, ShardingKind::zero1, ShardingKind::zero2};
+  constexpr ShardingKind kKinds[] = {ShardingKind::zero0, ShardingKind::zero1, ShardingKind::zero2,
+                                     ShardingKind::zero3};
   return kKinds[stage];
 }
 
@@ -37,10 +42,14 @@ Role make_role(const Settings& s, const std::string& name) {
   role.attention_mask = true;
   role.padded = s.padded;
   Sharding& sharding = role.sharding;
-  sharding.kind = sharding_of(role.trained ? s.zero_stage : 0);
+  // Engines that only evaluate are spread like the trained ones at stage 3, else not at all.
+  sharding.kind = sharding_of(role.trained || s.zero_stage == 3 ? s.zero_stage : 0);
+  sharding.persistence_threshold = kPersistent;
+  sharding.overlap_communication = true;
   if (role.trained) {
-    sharding.overlap_communication = true;
+    sharding.max_live_parameters = sharding.prefetch_bucket = kGathered;
     sharding.offload_optimizer = s.offload;
+    sharding.offload_parameters = s.offload && s.zero_stage == 3;
     sharding.pin_memory = s.pin_memory;
     role.optimizer.implementation = s.offload ? OptimizerImplementation::cpu : OptimizerImplementation::apex;
     if (s.grad_ckpt) role.recompute.kind = RecomputeKind::full;
@@ -70,7 +79,7 @@ PhaseSpec between(std::vector<Action> actions) {
   return out;
 }
 
-/// Each engine in turn, the cache emptied before. Engines of stages 1 and 2 report memory when they are done,
+/// Each engine in turn, the cache emptied before. Engines of stages 1 to 3 report memory when they are done,
 /// which resets the peak counters.
 std::vector<PhaseSpec> start_of(const Job& job) {
   std::vector<PhaseSpec> out;
@@ -90,6 +99,7 @@ std::vector<PhaseSpec> step_of(const Settings& s) {
   std::vector<PhaseSpec> out = {
       between({act(Verb::take_prompts, "actor")}),
       phase(PhaseKind::generate, "generate", {generate}),
+      between({act(Verb::experience, "actor")}),
       phase(PhaseKind::actor_logprob, "actor_logprob", {act(Verb::forward, "actor", Output::logits)}),
       phase(PhaseKind::ref_logprob, "ref_logprob", {act(Verb::forward, "ref", Output::logits)}),
       phase(PhaseKind::reward, "reward", {act(Verb::forward, "reward", Output::rewards)}),

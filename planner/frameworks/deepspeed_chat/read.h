@@ -9,10 +9,10 @@ namespace headroom::deepspeed_chat {
 /// which then only `case`, `device`, `total_memory` and `alloc_conf` are read).
 ///
 /// actor, critic: config.json values (reference and reward have the same). dtype: fp16 | bf16. zero_stage:
-/// 0 to 2, of actor and critic; reference and reward hold whole weights. offload: the optimizer on the host.
+/// 0 to 3, of actor and critic; reference and reward hold whole weights, at stage 3 they are spread too.
+/// offload: the optimizer on the host, at stage 3 the trained engines' weights too.
 /// fp16_extra: {initial_scale_power: n}. batch (of a GPU), prompt, response, steps: numbers. grad_ckpt: flag.
-/// empty_cache: none | inference | all. world: GPUs (2). Errors: stage 3 (at zero_stage), which is not
-/// modelled.
+/// empty_cache: none | inference | all. world: GPUs (2). Errors: name the key.
 bool detect(const JobInput& input);
 Result<ReadJob> read(const JobInput& input, const JobOptions& options);
 

@@ -55,9 +55,8 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v) {
   s.device = v.text("device");
   s.total_memory = v.integer("total_memory", 0, std::int64_t{1} << 50);
   if (!v.failed()) {
-    if (s.zero_stage == 3) v.fail_at("zero_stage", "expected 0, 1 or 2: stage 3 is not modelled yet");
     if (s.offload && s.zero_stage == 0)
-      v.fail_at("offload", "expected zero_stage 1 or 2: without sharding there is no offload");
+      v.fail_at("offload", "expected zero_stage 1 to 3: without sharding there is no offload");
     if (s.pin_memory && !s.offload) v.fail_at("pin_memory", "expected offload: true");
     cases::check_positions(v, "actor", s.actor.get(), s.prompt, s.response);
     cases::check_positions(v, "critic", s.critic.get(), s.prompt, s.response);

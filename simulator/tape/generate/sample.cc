@@ -17,7 +17,7 @@ const std::uint16_t kTokens = operation_name("generate"), kPositions = operation
                     kArgmax = operation_name("aten::argmax"), kSumRows = operation_name("aten::sum"),
                     kMultinomial = operation_name("aten::multinomial"),
                     kArange = operation_name("aten::arange"), kStop = operation_name("stopping_criteria"),
-                    kMask = operation_name("attention_mask");
+                    kMask = operation_name("attention_mask"), kPeers = operation_name("this_peer_finished");
 
 /// torch.isin against one token: a comparison table and its reduction go, the answer stays.
 Tensor isin(Tape& tape, const Shape& shape) {
@@ -46,7 +46,11 @@ class Sampler {
     special_tokens();
     position_ids();
     unfinished_ = integers({batch_}, kTokens);
-    for (std::int64_t i = 0; i < options_.new_tokens; ++i) token(i);
+    for (std::int64_t i = 0; i < options_.new_tokens; ++i) {
+      synchronize();
+      token(i);
+    }
+    synchronize();
     return finish();
   }
 
@@ -57,14 +61,17 @@ class Sampler {
   /// generate() prepares the special tokens on the device and checks the prompts.
   void special_tokens() {
     if (options_.begin_token) begin_ = integers({1}, kTokens);
-    end_ = integers({1}, kTokens);
+    if (options_.end_token) end_ = integers({1}, kTokens);
     padding_ = integers({1}, kTokens);
-    Tensor found = isin(tape_, {1});
-    Tensor any = flags({}, kTokens);
-    drop(found, any);
-    Tensor negative = flags({1}, kTokens);
-    any = flags({}, kTokens);
-    drop(negative, any);
+    Tensor any;
+    if (options_.end_token) {
+      Tensor found = isin(tape_, {1});
+      any = flags({}, kTokens);
+      drop(found, any);
+      Tensor negative = flags({1}, kTokens);
+      any = flags({}, kTokens);
+      drop(negative, any);
+    }
     Tensor last_is_padding = flags({batch_}, kTokens);
     any = flags({}, kTokens);
     drop(last_is_padding, any);
@@ -78,6 +85,10 @@ class Sampler {
     first_positions_ = integers(shape, kPositions);
     drop(masked, positions);
     positions_ = first_positions_;
+  }
+
+  void synchronize() {
+    if (options_.synchronized) const Tensor peers = tape_.empty({}, DType::fp32, kPeers);
   }
 
   void token(std::int64_t index) {
@@ -99,7 +110,7 @@ class Sampler {
       if (!options_.greedy) probabilities_ = softmax(scores_, DType::fp32);
     }
     next_tokens_ = options_.greedy ? highest() : multinomial();
-    pad();
+    if (options_.end_token) pad();
     ids_ = cat(ids_, unsqueeze(next_tokens_, 1), -1);
     stop();
     logits.reset();
@@ -208,11 +219,15 @@ class Sampler {
     Tensor by_length = flags(rows, kStop);
     Tensor joined = flags(rows, kStop);
     drop(by_length, done_rows);
-    Tensor ended = isin(tape_, rows);
-    Tensor by_end = flags(rows, kStop);
-    ended.reset();
-    Tensor all = flags(rows, kStop);
-    drop(by_end, joined);
+    Tensor all = std::move(joined);
+    if (options_.end_token) {
+      Tensor ended = isin(tape_, rows);
+      Tensor by_end = flags(rows, kStop);
+      ended.reset();
+      joined = std::move(all);
+      all = flags(rows, kStop);
+      drop(by_end, joined);
+    }
     Tensor open = flags(rows, kStop);
     all.reset();
     Tensor unfinished = integers(rows, kStop);

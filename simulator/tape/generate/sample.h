@@ -11,6 +11,8 @@ namespace headroom::tape {
 struct SampleOptions {
   std::int64_t new_tokens = 0;    ///< min_new_tokens = max_new_tokens: every sequence reaches it
   bool begin_token = true;        ///< the generation config has one (Llama, OPT, GPT-2; not Qwen2)
+  bool end_token = true;          ///< the generation config has one: rows that reached it are padded
+  bool synchronized = false;      ///< ranks tell each other before each token whether one is not done
   bool greedy = false;            ///< do_sample=False: the highest score, not a drawn one
   bool length_processors = true;  ///< a minimum length keeps the end token away: two scores' copies a token
   Tensor mask = {};               ///< [B,P] int64 of the caller; undefined: made here, of ones

@@ -14,7 +14,8 @@ namespace {
 const std::uint16_t kMask = operation_name("eager_mask");
 
 /// Which positions may see each other, out of indices of batch, head, query and key, and of the padding.
-Tensor visible_positions(const ModelInput& input, Tensor& padding) {
+/// `probes`: how often the padding is asked first whether it is all ones.
+Tensor visible_positions(const ModelInput& input, Tensor& padding, int probes) {
   Tape& tape = input.ids.tape();
   const auto flags = [&](const Shape& shape) { return tape.empty(shape, DType::boolean, kMask); };
   const auto range = [&](std::int64_t n) { return tape.empty({n}, DType::int64, kMask); };
@@ -25,6 +26,7 @@ Tensor visible_positions(const ModelInput& input, Tensor& padding) {
   const std::int64_t batch = input.ids.size(0), tokens = input.ids.size(1);
   const std::int64_t columns = input.attention_mask.defined() ? input.attention_mask.size(1) : tokens;
   if (input.attention_mask.defined()) padding = plain(kMask, DType::boolean, input.attention_mask);
+  for (int i = 0; i < probes; ++i) probe_padding(padding);
   Tensor rows = range(batch), heads = range(1);
   Tensor queries = shifted(tokens), keys = shifted(columns);
   Tensor visible;
@@ -51,7 +53,7 @@ Tensor eager_mask(const ModelInput& input, DType dtype) {
   Tape& tape = input.ids.tape();
   const std::int64_t batch = input.ids.size(0), tokens = input.ids.size(1);
   Tensor padding;
-  Tensor visible = visible_positions(input, padding);
+  Tensor visible = visible_positions(input, padding, 0);
   const std::int64_t columns = visible.size(-1);
   Tensor zero = tape.empty({}, dtype, kMask), lowest = tape.empty({}, dtype, kMask);
   Tensor out = tape.empty({batch, 1, tokens, columns}, dtype, kMask);
@@ -66,7 +68,8 @@ Tensor attention_mask(AttentionImplementation implementation, const ModelInput& 
   const std::int64_t batch = input.ids.size(0);
   if (implementation != AttentionImplementation::eager && input.padded) {
     Tensor padding;
-    return visible_positions(input, padding);
+    // Once to leave the mask out altogether, once more for a whole sequence to leave the padding out.
+    return visible_positions(input, padding, input.ids.size(1) > 1 ? 2 : 1);
   }
   if (implementation != AttentionImplementation::eager) {
     probe_mask(position_ids, input.attention_mask, batch);

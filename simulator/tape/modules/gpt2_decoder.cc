@@ -2,6 +2,7 @@
 
 #include "simulator/tape/core/autocast.h"
 #include "simulator/tape/modules/eager_attention.h"
+#include "simulator/tape/modules/module_hooks.h"
 #include "simulator/tape/modules/position_ids.h"
 #include "simulator/tape/operations/attention.h"
 #include "simulator/tape/operations/dropout.h"
@@ -11,16 +12,28 @@
 #include "simulator/tape/operations/views.h"
 
 namespace headroom::tape {
+namespace {
+
+std::string name_of(int layer) {
+  return "transformer.h." + std::to_string(layer);
+}
+
+}  // namespace
 
 void Conv1dLayer::build(Model& model, const std::string& name, std::int64_t in, std::int64_t out, int layer) {
+  owner = &model;
   module = model.intern(name);
   register_parameter(model, name + ".weight", weight, {in, out}, layer);
   register_parameter(model, name + ".bias", bias, {out}, layer);
 }
 
 Tensor Conv1dLayer::operator()(const Tensor& input) const {
+  const ModuleScope scope(input.tape(), module);
+  return between_hooks(module_hooks(*owner), module, input, [&](const Tensor& x) { return multiply(x); });
+}
+
+Tensor Conv1dLayer::multiply(const Tensor& input) const {
   Tape& tape = input.tape();
-  const ModuleScope scope(tape, module);
   Tensor flat = view(input, {-1, input.size(-1)});
   Tensor rows;
   {
@@ -53,7 +66,7 @@ Gpt2Decoder::Gpt2Decoder(Tape& tape, const Architecture& architecture, const std
 
 void Gpt2Decoder::build_layer(DecoderLayer& own, int index) {
   const Layer& spec = decoder_.layer(index);
-  const std::string name = "transformer.h." + std::to_string(index);
+  const std::string name = name_of(index);
   const std::int64_t hidden = decoder_.hidden;
   own.module = intern(name);
   own.attention_module = intern(name + ".attn");
@@ -68,6 +81,7 @@ void Gpt2Decoder::build_layer(DecoderLayer& own, int index) {
 
 Tensor Gpt2Decoder::hidden_states(const ModelInput& input) {
   const ModuleScope body(tape_, body_module_);
+  const ContainerVisit transformer(*this, "transformer");
   Tensor embeddings = embed(embedding_module_, embedding_, input.ids);
   if (embeddings_require_grad && tape_.grad_enabled() && !embeddings.requires_grad())
     embeddings->requires_grad = true;
@@ -76,11 +90,13 @@ Tensor Gpt2Decoder::hidden_states(const ModelInput& input) {
   Tensor places;
   {
     const ModuleScope module(tape_, position_module_);
-    places = embedding(position_table_, positions);
+    const Tensor none;
+    places = between_hooks(module_hooks(*this), position_module_, none,
+                           [&](const Tensor&) { return embedding(position_table_, positions); });
   }
   Tensor hidden = add(embeddings, places);
   Tensor mask = attention_mask(options_.attention, input, positions, embeddings.dtype());
-  hidden = maybe_dropout(std::move(hidden));
+  hidden = maybe_dropout(std::move(hidden), "transformer.drop");
   for (int i = 0; i < decoder_.layers; ++i) {
     const DecoderLayer& layer = layers_[static_cast<std::size_t>(i)];
     KvCache* cache = input.cache;
@@ -113,6 +129,7 @@ Tensor Gpt2Decoder::run(const DecoderLayer& layer, int index, const Tensor& inpu
 Tensor Gpt2Decoder::attend(const DecoderLayer& layer, int index, const Tensor& hidden, const Tensor& mask,
                            Tensor& weights, KvCache* cache) {
   const ModuleScope module(tape_, layer.attention_module);
+  const ContainerVisit visit(*this, name_of(index) + ".attn");
   const std::int64_t batch = hidden.size(0), tokens = hidden.size(1);
   const std::int64_t head_dim = decoder_.layer(index).attention.head_dim;
   const auto heads = [&](Tensor part) {
@@ -136,22 +153,28 @@ Tensor Gpt2Decoder::attend(const DecoderLayer& layer, int index, const Tensor& h
   Tensor out = attend_heads(options_.attention, query, key, value, mask, weights);
   out = reshape(std::move(out), {batch, tokens, -1});
   out = layer.output(out);
-  out = maybe_dropout(std::move(out));
+  out = maybe_dropout(std::move(out), name_of(index) + ".attn.resid_dropout");
   drop(query, key, value);
   return out;
 }
 
-Tensor Gpt2Decoder::maybe_dropout(Tensor hidden) const {
+Tensor Gpt2Decoder::maybe_dropout(Tensor hidden, const std::string& name) {
+  const ContainerVisit visit(*this, name);
   if (!options_.training || !options_.dropout || decoder_.dropout <= 0) return hidden;
   return dropout(std::move(hidden));
 }
 
 Tensor Gpt2Decoder::mlp(const DecoderLayer& layer, int index, const Tensor& input) {
   const ModuleScope module(tape_, layer.mlp_module);
+  const std::string name = name_of(index) + ".mlp";
+  const ContainerVisit visit(*this, name);
   Tensor hidden = layer.up(input);
-  hidden = activation(decoder_.layer(index).mlp.activation, hidden);
+  {
+    const ContainerVisit act(*this, name + ".act");
+    hidden = activation(decoder_.layer(index).mlp.activation, hidden);
+  }
   hidden = layer.down(hidden);
-  return maybe_dropout(std::move(hidden));
+  return maybe_dropout(std::move(hidden), name + ".dropout");
 }
 
 }  // namespace headroom::tape

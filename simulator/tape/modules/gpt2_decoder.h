@@ -12,9 +12,13 @@ namespace headroom::tape {
 struct Conv1dLayer {
   Tensor weight, bias;
   std::uint32_t module = 0;
+  const Model* owner = nullptr;
 
   void build(Model& model, const std::string& name, std::int64_t in, std::int64_t out, int layer);
   Tensor operator()(const Tensor& input) const;
+
+ private:
+  Tensor multiply(const Tensor& input) const;
 };
 
 /// GPT-2: learned positions, fused q, k, v in one Conv1D, LayerNorm before each branch, gelu_new written out
@@ -36,7 +40,7 @@ class Gpt2Decoder : public Model {
   Tensor attend(const DecoderLayer& layer, int index, const Tensor& hidden, const Tensor& mask,
                 Tensor& weights, KvCache* cache);
   Tensor mlp(const DecoderLayer& layer, int index, const Tensor& input);
-  Tensor maybe_dropout(Tensor hidden) const;
+  Tensor maybe_dropout(Tensor hidden, const std::string& name);
 
   Tensor embedding_, position_table_;
   NormLayer final_norm_;

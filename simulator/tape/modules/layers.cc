@@ -1,6 +1,7 @@
 #include "simulator/tape/modules/layers.h"
 
 #include "simulator/tape/core/autocast.h"
+#include "simulator/tape/modules/module_hooks.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/linear.h"
 #include "simulator/tape/operations/norm.h"
@@ -97,6 +98,7 @@ Tensor gelu_new(Arg input) {
 
 void LinearLayer::build(Model& model, const std::string& name, std::int64_t out, std::int64_t in,
                         bool with_bias, int layer) {
+  owner = &model;
   module = model.intern(name);
   model.linears().push_back({name, this, layer});
   register_parameter(model, name + ".weight", weight, {out, in}, layer);
@@ -106,13 +108,14 @@ void LinearLayer::build(Model& model, const std::string& name, std::int64_t out,
 Tensor LinearLayer::operator()(Arg input) const {
   Tape& tape = input->tape();
   const ModuleScope scope(tape, module);
-  Tensor out = lora ? with_adapter(*this, *input) : linear(*input, weight, bias);
-  done(input);
-  return out;
+  return between_hooks(module_hooks(*owner), module, input, [&](const Tensor& x) {
+    return lora ? with_adapter(*this, x) : linear(x, weight, bias);
+  });
 }
 
 void NormLayer::build(Model& model, const std::string& name, const Norm& kind, int layer) {
   norm = kind;
+  owner = &model;
   module = model.intern(name);
   if (kind.weight) register_parameter(model, name + ".weight", weight, {kind.size}, layer);
   if (kind.kind == NormKind::layer && kind.bias)
@@ -122,19 +125,12 @@ void NormLayer::build(Model& model, const std::string& name, const Norm& kind, i
 Tensor NormLayer::operator()(Arg input) const {
   Tape& tape = input->tape();
   const ModuleScope scope(tape, module);
-  Tensor out;
-  if (norm.kind == NormKind::layer && form == NormForm::python)
-    out = python_layer_norm(*this, *input);
-  else if (norm.kind == NormKind::layer && !norm.weight)
-    out = weightless_layer_norm(*input);
-  else if (norm.kind == NormKind::layer)
-    out = layer_norm(*input, weight, bias);
-  else if (norm.plus_one)
-    out = rms_norm_plus_one(*this, *input);
-  else
-    out = rms_norm(*this, *input);
-  done(input);
-  return out;
+  return between_hooks(module_hooks(*owner), module, input, [&](const Tensor& x) {
+    if (norm.kind == NormKind::layer && form == NormForm::python) return python_layer_norm(*this, x);
+    if (norm.kind == NormKind::layer && !norm.weight) return weightless_layer_norm(x);
+    if (norm.kind == NormKind::layer) return layer_norm(x, weight, bias);
+    return norm.plus_one ? rms_norm_plus_one(*this, x) : rms_norm(*this, x);
+  });
 }
 
 Tensor activation(const std::string& name, Arg input) {

@@ -21,6 +21,7 @@ struct LinearLayer {
   Tensor bias;    ///< [out] or undefined
   std::unique_ptr<LoraPair> lora;
   std::uint32_t module = 0;
+  const Model* owner = nullptr;
 
   void build(Model& model, const std::string& name, std::int64_t out, std::int64_t in, bool with_bias,
              int layer);
@@ -41,6 +42,7 @@ struct NormLayer {
   NormForm form = NormForm::standard;
   Tensor weight, bias;
   std::uint32_t module = 0;
+  const Model* owner = nullptr;
 
   void build(Model& model, const std::string& name, const Norm& norm, int layer);
   Tensor operator()(Arg input) const;

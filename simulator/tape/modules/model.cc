@@ -5,6 +5,7 @@
 #include "simulator/tape/modules/block_decoder.h"
 #include "simulator/tape/modules/gpt2_decoder.h"
 #include "simulator/tape/modules/layers.h"
+#include "simulator/tape/modules/module_hooks.h"
 #include "simulator/tape/modules/neox_decoder.h"
 #include "simulator/tape/modules/opt_decoder.h"
 #include "simulator/tape/operations/copy.h"
@@ -113,14 +114,17 @@ Tensor Model::forward(const ModelInput& input) {
     if (input.last_logits > 0) rows = slice(hidden, 1, hidden.size(1) - input.last_logits, input.last_logits);
     const ModuleScope module(tape_, head_module_);
     const ComponentScope component(tape_, Component::logits);
-    out = linear(rows, tied_ != nullptr ? *tied_ : head_weight_, head_bias_);
+    out = between_hooks(module_hooks(*this), head_module_, rows, [&](const Tensor& x) {
+      return linear(x, tied_ != nullptr ? *tied_ : head_weight_, head_bias_);
+    });
     rows.reset();
     // Gemma 2's cap, Granite's and Cohere's factor.
     if (decoder_.logits_softcap > 0) out = mul_scalar(tanh(div_scalar(std::move(out))));
     if (logits_scaled_) out = mul_scalar(std::move(out));
   } else {
     const ModuleScope module(tape_, head_module_);
-    out = linear(hidden, head_weight_, {});
+    out = between_hooks(module_hooks(*this), head_module_, hidden,
+                        [&](const Tensor& x) { return linear(x, head_weight_, {}); });
     hidden.reset();
     out = squeeze(std::move(out), -1);
   }
@@ -143,7 +147,8 @@ Tensor Model::embed(std::uint32_t module, const Tensor& table, const Tensor& ids
   Tensor out;
   {
     const ModuleScope scope(tape_, module);
-    out = embedding(table, ids);
+    out = between_hooks(module_hooks(*this), module, none,
+                        [&](const Tensor&) { return embedding(table, ids); });
   }
   if (hooks != nullptr) hooks->after_forward(kEmbeddingUnit, out);
   return out;

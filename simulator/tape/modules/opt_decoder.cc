@@ -1,6 +1,7 @@
 #include "simulator/tape/modules/opt_decoder.h"
 
 #include "simulator/tape/modules/eager_attention.h"
+#include "simulator/tape/modules/module_hooks.h"
 #include "simulator/tape/modules/position_ids.h"
 #include "simulator/tape/operations/attention.h"
 #include "simulator/tape/operations/copy.h"
@@ -23,6 +24,10 @@ Tensor positions_of(const Tensor& mask) {
   Tensor shifted = plain(kSub, mask.dtype(), std::move(masked));
   positions = to(std::move(shifted), DType::int64);
   return positions;
+}
+
+std::string name_of(int layer) {
+  return "model.decoder.layers." + std::to_string(layer);
 }
 
 }  // namespace
@@ -51,7 +56,7 @@ OptDecoder::OptDecoder(Tape& tape, const Architecture& architecture, const std::
 
 void OptDecoder::build_layer(DecoderLayer& own, int index) {
   const Layer& spec = decoder_.layer(index);
-  const std::string name = "model.decoder.layers." + std::to_string(index);
+  const std::string name = name_of(index);
   const std::string attention = name + ".self_attn";
   const std::int64_t hidden = decoder_.hidden;
   own.module = intern(name);
@@ -68,6 +73,7 @@ void OptDecoder::build_layer(DecoderLayer& own, int index) {
 
 Tensor OptDecoder::hidden_states(const ModelInput& input) {
   const ModuleScope body(tape_, body_module_);
+  const ContainerVisit model(*this, "model"), decoder(*this, "model.decoder");
   const std::int64_t batch = input.ids.size(0), tokens = input.ids.size(1);
   Tensor embeddings = embed(embedding_module_, embedding_, input.ids);
   if (embeddings_require_grad && tape_.grad_enabled() && !embeddings.requires_grad())
@@ -87,7 +93,9 @@ Tensor OptDecoder::hidden_states(const ModelInput& input) {
   {
     const ModuleScope module(tape_, position_module_);
     Tensor rows = plain(kAdd, DType::int64, positions);
-    places = embedding(position_table_, std::move(rows));
+    const Tensor none;
+    places = between_hooks(module_hooks(*this), position_module_, none,
+                           [&](const Tensor&) { return embedding(position_table_, std::move(rows)); });
   }
   if (project_in_.weight.defined()) embeddings = project_in_(embeddings);
   Tensor hidden = add(embeddings, places);
@@ -126,7 +134,10 @@ Tensor OptDecoder::run(const DecoderLayer& layer, int index, const Tensor& input
   residual = hidden;
   if (before) hidden = layer.mlp_norm(hidden);
   hidden = layer.up(hidden);
-  hidden = activation(decoder_.layer(index).mlp.activation, std::move(hidden));
+  {
+    const ContainerVisit visit(*this, name_of(index) + ".activation_fn");
+    hidden = activation(decoder_.layer(index).mlp.activation, std::move(hidden));
+  }
   hidden = layer.down(hidden);
   hidden = maybe_dropout(std::move(hidden));
   Tensor sum = add(residual, hidden);
@@ -139,6 +150,7 @@ Tensor OptDecoder::run(const DecoderLayer& layer, int index, const Tensor& input
 Tensor OptDecoder::attend(const DecoderLayer& layer, int index, const Tensor& hidden, const Tensor& mask,
                           KvCache* cache) {
   const ModuleScope module(tape_, layer.attention_module);
+  const ContainerVisit visit(*this, name_of(index) + ".self_attn");
   const std::int64_t batch = hidden.size(0), tokens = hidden.size(1);
   const std::int64_t head_dim = decoder_.layer(index).attention.head_dim;
   const auto heads = [&](Tensor projected) {

@@ -28,21 +28,6 @@ void probe_packed(const Tensor& position_ids, std::int64_t batch) {
   drop(equal, all, before, steps, counted);
 }
 
-/// Is the mask all ones? Its sum, in int64, against its size.
-void probe_padding(const Tensor& mask) {
-  Tape& tape = mask.tape();
-  Tensor flags = plain(kPadding, DType::boolean, mask);
-  Tensor total = tape.empty({}, DType::int64, kPadding);
-  {
-    const Tensor wide = to(flags, DType::int64);
-    const SplitReduction split = split_reduction(tape.traits(), wide.shape(), (1u << wide.rank()) - 1u, 8);
-    const Tensor buffer = tape.empty({split.buffer}, DType::uint8, kPadding);
-    const Tensor semaphores = tape.empty({split.semaphores}, DType::uint8, kPadding);
-  }
-  Tensor equal = tape.empty({}, DType::boolean, kPadding);
-  drop(total, equal, flags);
-}
-
 }  // namespace
 
 Tensor make_position_ids(Tape& tape, std::int64_t tokens) {
@@ -51,11 +36,26 @@ Tensor make_position_ids(Tape& tape, std::int64_t tokens) {
   return tape.alias(shifted, Shape{1, tokens});
 }
 
+void probe_padding(const Tensor& flags) {
+  Tape& tape = flags.tape();
+  Tensor total = tape.empty({}, DType::int64, kPadding);
+  {
+    const Tensor wide = to(flags, DType::int64);
+    const SplitReduction split = split_reduction(tape.traits(), wide.shape(), (1u << wide.rank()) - 1u, 8);
+    const Tensor buffer = tape.empty({split.buffer}, DType::uint8, kPadding);
+    const Tensor semaphores = tape.empty({split.semaphores}, DType::uint8, kPadding);
+  }
+  Tensor equal = tape.empty({}, DType::boolean, kPadding);
+  drop(total, equal);
+}
+
 void probe_mask(const Tensor& position_ids, const Tensor& attention_mask, std::int64_t batch) {
-  if (attention_mask.defined())
-    probe_padding(attention_mask);
-  else
+  if (!attention_mask.defined()) {
     probe_packed(position_ids, batch);
+    return;
+  }
+  const Tensor flags = plain(kPadding, DType::boolean, attention_mask);
+  probe_padding(flags);
 }
 
 }  // namespace headroom::tape

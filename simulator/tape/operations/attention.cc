@@ -114,9 +114,9 @@ Tensor scaled_dot_product_attention(Arg query, Arg key, Arg value, bool causal) 
 
 Tensor masked_attention(Arg query, Arg key, Arg value, const Tensor& mask) {
   Tape& tape = query->tape();
-  Tensor lowest = tape.empty({}, query->dtype(), kBias);
+  Tensor zero = tape.empty({}, query->dtype(), kBias), lowest = tape.empty({}, query->dtype(), kBias);
   Tensor bias = tape.empty(mask.shape(), query->dtype(), kBias);
-  lowest.reset();
+  drop(lowest, zero);
   return attention(query.pass(), key.pass(), value.pass(), bias, false);
 }
 

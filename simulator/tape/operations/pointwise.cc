@@ -335,6 +335,21 @@ Tensor clamp(Arg self) {
   return out;
 }
 
+Tensor clamp(Arg self, const Tensor& lower, const Tensor& upper) {
+  Tape& t = self->tape();
+  Node* node = nullptr;
+  if (t.records(self)) {
+    node = t.node(kClampBackward, clamp_backward, {&*self});
+    t.save(node, *self);
+    t.save(node, lower);
+    t.save(node, upper);
+  }
+  Tensor out = elementwise(kClamp, self->dtype(), {&*self, &lower, &upper});
+  t.attach(out, node);
+  done(self);
+  return out;
+}
+
 Tensor maximum(Arg self, Arg other) {
   return extremum(kMaximum, kMaximumBackward, self, other);
 }

@@ -36,6 +36,7 @@ Tensor relu(Arg self);   ///< saves the result
 Tensor silu(Arg self);   ///< saves self
 Tensor gelu(Arg self);   ///< saves self (erf and tanh kernels alike)
 Tensor clamp(Arg self);  ///< both bounds scalars; saves self
+Tensor clamp(Arg self, const Tensor& lower, const Tensor& upper);  ///< saves all three
 Tensor maximum(Arg self, Arg other);
 Tensor minimum(Arg self, Arg other);
 Tensor masked_fill(Arg self, Arg mask);

@@ -8,6 +8,7 @@
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/reduce.h"
+#include "simulator/tape/sharding/zero3.h"
 #include "simulator/tape/sharding/zero_partitioned.h"
 #include "simulator/tape/sharding/zero_unsharded.h"
 
@@ -17,7 +18,8 @@ namespace {
 const std::uint16_t kIsNan = operation_name("aten::isnan"), kIsInf = operation_name("aten::isinf"),
                     kAbs = operation_name("aten::abs"), kOr = operation_name("aten::logical_or"),
                     kMax = operation_name("aten::max"), kWiden = operation_name("aten::to"),
-                    kNorm = operation_name("aten::linalg_vector_norm");
+                    kNorm = operation_name("aten::linalg_vector_norm"),
+                    kScale = operation_name("zero::scale");
 
 /// Parts of names whose weights do not decay.
 constexpr std::array<std::string_view, 5> kNoDecay = {"bias", "layer_norm.weight", "layernorm.weight",
@@ -74,6 +76,39 @@ void zero_check_overflow(const Tensor& gradient) {
   const Tensor most = reduce(kMax, DType::fp32, 4, flags, all_dimensions(flags), false);
 }
 
+Tensor zero_scaled_loss(const Tensor& loss, Tensor& logged) {
+  logged = loss.tape().empty({}, DType::fp32, kScale);
+  return mul_scalar(loss);
+}
+
+Tensor zero_group_norm(Tape& tape, std::int64_t count) {
+  const ComponentScope component(tape, Component::temporaries);
+  const auto number = [&](DType dtype = DType::fp32) { return tape.empty({}, dtype, kNorm); };
+  Tensor norms = tape.empty({count}, DType::fp64, kNorm);
+  Tensor squares = tape.empty({count}, DType::fp64, kNorm);
+  Tensor sum = number(DType::fp64);
+  drop(squares, norms);
+  Tensor total = number();
+  sum.reset();
+  total = number();
+  Tensor size = number();
+  const Tensor infinite = number(DType::boolean);
+  size.reset();
+  const Tensor nan = number(DType::boolean), either = number(DType::boolean), replacement = number();
+  Tensor replaced = number(), finite = number(DType::boolean), kept = number();
+  finite.reset();
+  Tensor out = number();
+  drop(kept, replaced);
+  return out;
+}
+
+void zero_clip_factor(Tape& tape) {
+  const ComponentScope component(tape, Component::temporaries);
+  // ((norm / scale + tiny) / limit, at least 1) * scale; 1 / that.
+  Tensor factor = tape.empty({}, DType::fp32, kScale);
+  for (int i = 0; i < 6; ++i) factor = tape.empty({}, DType::fp32, kScale);
+}
+
 Tensor zero_norm(const Tensor& gradient) {
   Tape& tape = gradient.tape();
   const GradMode no_grad(tape, false);
@@ -83,6 +118,7 @@ Tensor zero_norm(const Tensor& gradient) {
 }
 
 std::unique_ptr<ZeroEngine> make_zero_engine(Model& model, Engine& engine, const ZeroOptions& options) {
+  if (options.stage == 3) return std::make_unique<Zero3>(model, engine, options);
   if (options.stage == 0 || !options.trained) return std::make_unique<ZeroUnsharded>(model, engine, options);
   return std::make_unique<ZeroPartitioned>(model, engine, options);
 }

@@ -15,14 +15,15 @@ struct ZeroOptions {
   int stage = 0;
   std::int64_t ranks = 1, rank = 0;
   bool trained = true;
-  DType dtype = DType::fp16;  ///< of weights and gradients
-  bool loss_scaling = true;   ///< fp16: gradients are looked through for infinities before each step
+  bool first_of_process = true;  ///< no engine was built here before
+  DType dtype = DType::fp16;     ///< of weights and gradients
+  bool loss_scaling = true;      ///< fp16: gradients are looked through for infinities before each step
   bool overlap_communication = false, contiguous_gradients = true;
   bool offload_optimizer = false, offload_parameters = false, pin_memory = false;
   std::int64_t reduce_bucket = 500'000'000;
   std::int64_t prefetch_bucket = 50'000'000, persistence_threshold = 100'000;
   std::int64_t max_live_parameters = 1'000'000'000, max_reuse_distance = 1'000'000'000;
-  bool memory_efficient_linear = false;
+  std::int64_t sub_group = 1'000'000'000;  ///< of this rank's parts, that the optimizer updates at once
   Stream gather_stream = 1, reduce_stream = 2;
 };
 
@@ -57,6 +58,14 @@ void zero_to_device(Model& model);
 
 /// Looks for infinities and NaNs in one gradient: up to 11 bytes an element for a moment.
 void zero_check_overflow(const Tensor& gradient);
+/// engine.backward's way to the loss that autograd starts from; `loss` stays with the caller, `logged` with
+/// the engine until it has stepped.
+Tensor zero_scaled_loss(const Tensor& loss, Tensor& logged);
+/// One group's norm over all ranks out of `count` norms of gradients: -1 where it is not finite.
+Tensor zero_group_norm(Tape& tape, std::int64_t count);
+/// The factor that clips and unscales one flat gradient.
+void zero_clip_factor(Tape& tape);
+
 /// gradient.double().norm(): the norm, 8 bytes.
 Tensor zero_norm(const Tensor& gradient);
 

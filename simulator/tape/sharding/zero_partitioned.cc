@@ -1,6 +1,8 @@
 #include "simulator/tape/sharding/zero_partitioned.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/pointwise.h"
@@ -19,6 +21,7 @@ const std::uint16_t kFlat = operation_name("zero::flat_parameters"),
                     kWide = operation_name("zero::fp32_gradient"), kState = operation_name("adamw_state"),
                     kStep = operation_name("aten::_fused_adamw_"),
                     kFlag = operation_name("fused_adam::overflow_buffer"),
+                    kFlags = operation_name("zero::norms_and_flags"),
                     kStaging = operation_name("zero::gradient_staging"),
                     kUpdated = operation_name("zero::updated_partition");
 
@@ -118,7 +121,8 @@ void ZeroPartitioned::backward(const Tensor& loss) {
   }
   bucket_ = 0;
   in_bucket_ = 0;
-  Tensor scaled = mul_scalar(to(loss, DType::fp32));
+  const Tensor wide = to(loss, DType::fp32);
+  Tensor scaled = zero_scaled_loss(wide, logged_loss_);
   tape::backward(engine_, scaled);
   scaled.reset();
   finish_backward();
@@ -250,13 +254,24 @@ void ZeroPartitioned::finish_backward() {
 // --- Step
 
 void ZeroPartitioned::check_overflow() {
+  const ComponentScope component(tape_, Component::temporaries);
+  const Tensor count = tape_.empty({1}, DType::fp32, kFlags);
   for (const std::vector<Tensor>& gradients : averaged_)
     for (const Tensor& gradient : gradients) zero_check_overflow(gradient);
+  const Tensor any = tape_.empty({1}, DType::boolean, kFlags), bytes = tape_.empty({1}, DType::uint8, kFlags);
 }
 
 void ZeroPartitioned::step(bool overflow) {
   const GradMode no_grad(tape_, false);
+  const Tensor logged = std::exchange(logged_loss_, {});  // goes with the step
   if (options_.offload_optimizer) {
+    {
+      // Flag and norms come from the host, to be compared with other ranks'.
+      const ComponentScope component(tape_, Component::temporaries);
+      if (options_.loss_scaling) const Tensor bytes = tape_.empty({1}, DType::uint8, kFlags);
+      for (std::size_t g = 0; g < groups_.size() && !overflow; ++g)
+        const Tensor norm = tape_.empty({1}, DType::fp32, kFlags);
+    }
     if (!overflow) step_on_host();
     norms_.clear();
     return;
@@ -268,12 +283,21 @@ void ZeroPartitioned::step(bool overflow) {
     if (leaked_.empty()) leaked_ = std::move(fresh);
     return;
   }
+  const ComponentScope component(tape_, Component::temporaries);
+  Tensor scaled_norm;
   {
-    std::vector<Tensor> norms;
-    for (const std::vector<Tensor>& gradients : averaged_)
+    std::vector<Tensor> totals;
+    for (const std::vector<Tensor>& gradients : averaged_) {
+      std::vector<Tensor> norms;
       for (const Tensor& gradient : gradients) norms.push_back(zero_norm(gradient));
+      totals.push_back(zero_group_norm(tape_, std::max<std::int64_t>(1, std::ssize(norms))));
+    }
+    const Tensor stacked = tape_.empty({std::ssize(totals)}, DType::fp32, kFlags);
+    scaled_norm = tape_.empty({}, DType::fp32, kFlags);
   }
+  global_norm_ = tape_.empty({}, DType::fp32, kFlags);
   for (std::size_t g = 0; g < groups_.size(); ++g) step_group(groups_[g], averaged_[g]);
+  reported_norm_ = global_norm_;
 }
 
 void ZeroPartitioned::step_group(Group& group, std::vector<Tensor>& gradients) {
@@ -286,6 +310,7 @@ void ZeroPartitioned::step_group(Group& group, std::vector<Tensor>& gradients) {
   }
   for (Tensor& gradient : gradients) gradient.reset();
   gradients.clear();
+  zero_clip_factor(tape_);
   const ComponentScope component(tape_, Component::optimizer);
   if (!group.average.defined()) {
     group.average = tape_.empty({group.partition}, DType::fp32, kState);

@@ -63,8 +63,10 @@ class ZeroPartitioned : public ZeroEngine {
   ZeroOptions options_;
   Stream reduce_stream_ = 0;
   std::vector<Group> groups_;
-  Tensor overflow_buffer_;  ///< FusedAdam's flag
-  Tensor staging_;          ///< offload: the largest parameter, for copies to the host
+  Tensor logged_loss_;                  ///< from backward to step
+  Tensor overflow_buffer_;              ///< FusedAdam's flag
+  Tensor staging_;                      ///< offload: the largest parameter, for copies to the host
+  Tensor global_norm_, reported_norm_;  ///< of the last step: the optimizer's and the engine's
   // While a backward runs.
   std::vector<Tensor> buckets_;
   std::size_t bucket_ = 0;

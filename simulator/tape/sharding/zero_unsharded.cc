@@ -1,6 +1,7 @@
 #include "simulator/tape/sharding/zero_unsharded.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/pointwise.h"
@@ -105,7 +106,7 @@ void ZeroUnsharded::backward(const Tensor& loss) {
   const ComponentScope component(tape_, Component::temporaries);
   if (!narrow_masters())
     for (const ParameterSlot& slot : model_.parameters()) tape_.set_grad(*slot.tensor, {});
-  Tensor scaled = mul_scalar(to(loss, DType::fp32));
+  Tensor scaled = zero_scaled_loss(to(loss, DType::fp32), logged_loss_);
   tape::backward(engine_, scaled);
   scaled.reset();
   if (narrow_masters())
@@ -158,6 +159,7 @@ void ZeroUnsharded::accumulate_wide() {
 
 void ZeroUnsharded::step(bool overflow) {
   const GradMode no_grad(tape_, false);
+  const Tensor logged = std::exchange(logged_loss_, {});  // goes with the step
   const ComponentScope component(tape_, Component::temporaries);
   narrow_masters() ? step_fp16(overflow) : step_bf16();
 }

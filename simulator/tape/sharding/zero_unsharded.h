@@ -41,6 +41,7 @@ class ZeroUnsharded : public ZeroEngine {
   Engine& engine_;
   ZeroOptions options_;
   std::vector<Group> groups_;
+  Tensor logged_loss_;  ///< from backward to step
   Tensor overflow_buffer_;
   std::vector<Tensor> norms_;  ///< bf16: kept from step to step
 };

@@ -73,10 +73,14 @@ TEST(DeepSpeedChat, ReadsOnlyTheCaseOfARecording) {
 
 TEST(DeepSpeedChat, ErrorsNameTheKey) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
-      {"zero_stage=3", "zero_stage"}, {"zero_stage=4", "zero_stage"},
-      {"dtype=fp8", "dtype"},         {"batch=0", "batch"},
-      {"response=many", "response"},  {"empty_cache=often", "empty_cache"},
-      {"prompt=127", "response"},     {"actor.model_type=none", "actor.model_type"}};
+      {"zero_stage=4", "zero_stage"},
+      {"dtype=fp8", "dtype"},
+      {"batch=0", "batch"},
+      {"response=many", "response"},
+      {"prompt=127", "response"},
+      {"empty_cache=often", "empty_cache"},
+      {"pin_memory=true", "pin_memory"},
+      {"actor.model_type=none", "actor.model_type"}};
   for (const auto& [change, key] : wrong) {
     const Result<ReadJob> read = read_text(kCase, {change});
     ASSERT_FALSE(read) << change;
@@ -115,11 +119,70 @@ TEST(DeepSpeedChat, OffloadTakesStatesOffTheDevice) {
 
 TEST(DeepSpeedChat, EveryStageAndPrecisionRuns) {
   for (const char* dtype : {"fp16", "bf16"})
-    for (const char* stage : {"0", "1", "2"}) {
+    for (const char* stage : {"0", "1", "2", "3"}) {
       std::vector<std::string> changes = {std::string("dtype=") + dtype, std::string("zero_stage=") + stage};
       const Report report = simulated(job_of(changes));
       EXPECT_FALSE(report.devices[0].phases.empty()) << dtype << " " << stage;
     }
+}
+
+const PhaseReport& phase_of(const Report& report, const std::string& name, int step) {
+  for (const PhaseReport& row : report.devices[0].phases)
+    if (row.phase == name && row.step == step) return row;
+  ADD_FAILURE() << "no phase " << name << " in step " << step;
+  return report.devices[0].phases.front();
+}
+
+Bytes rise(const Report& report, const std::string& name, int step) {
+  const PhaseReport& row = phase_of(report, name, step);
+  return row.processes[0].peak_allocated - row.processes[0].allocated_start;
+}
+
+TEST(DeepSpeedChat, StageThreeSpreadsAllEngines) {
+  const Job job = job_of({"zero_stage=3"});
+  for (const char* role : {"actor", "ref", "critic", "reward"})
+    EXPECT_EQ(job.role(role)->sharding.kind, ShardingKind::zero3) << role;
+  // Only trained engines are told to keep little gathered.
+  EXPECT_LT(job.role("actor")->sharding.max_live_parameters, job.role("ref")->sharding.max_live_parameters);
+  EXPECT_FALSE(job_of({"zero_stage=2", "offload=true"}).role("actor")->sharding.offload_parameters);
+  EXPECT_TRUE(job_of({"zero_stage=3", "offload=true"}).role("actor")->sharding.offload_parameters);
+  EXPECT_FALSE(job_of({"zero_stage=3", "offload=true"}).role("ref")->sharding.offload_parameters);
+}
+
+TEST(DeepSpeedChat, StageThreeFetchesAheadOnceAForwardWasSeen) {
+  // A wide model: what is fetched ahead stands out against activations.
+  const std::vector<std::string> wide = {"zero_stage=3", "actor.hidden_size=1024", "actor.ffn_dim=4096",
+                                         "actor.word_embed_proj_dim=1024", "steps=3"};
+  const Report report = simulated(job_of(wide));
+  const Bytes layer = 2 * 12 * 1024 * 1024;
+  // The reference's first forward gathers module by module, later ones the whole model ahead.
+  EXPECT_LT(rise(report, "ref_logprob", 0), layer);
+  EXPECT_GT(rise(report, "ref_logprob", 1), layer);
+  // Reward models are called around their root's hooks: they never fetch ahead.
+  EXPECT_EQ(rise(report, "reward", 1), rise(report, "reward", 0));
+}
+
+TEST(DeepSpeedChat, StageThreeKeepsLinearWeightsUntilTheirBackward) {
+  const std::vector<std::string> changes = {"zero_stage=3", "actor.num_hidden_layers=3"};
+  std::vector<std::string> deeper = changes;
+  deeper.back() = "actor.num_hidden_layers=4";
+  const Report three = simulated(job_of(changes)), four = simulated(job_of(deeper));
+  const PhaseReport &a = phase_of(three, "train_actor", 1), &b = phase_of(four, "train_actor", 1);
+  const Bytes linear_weights = 2 * 12 * 64 * 64 * 2;  // q, k, v, out and two of twice the width: 8 h^2
+  EXPECT_GE(b.processes[0].at_peak_allocated[Component::gathered_parameters] -
+                a.processes[0].at_peak_allocated[Component::gathered_parameters],
+            linear_weights * 8 / 24);
+}
+
+TEST(DeepSpeedChat, StageThreeOffloadsWeightsToo) {
+  const Report report = simulated(job_of({"zero_stage=3", "offload=true"}));
+  const PhaseReport& last = report.devices[0].phases.back();
+  EXPECT_EQ(last.processes[0].at_peak_allocated[Component::optimizer], 0);
+  EXPECT_EQ(last.processes[0].at_peak_allocated[Component::master_weights], 0);
+  EXPECT_GT(last.at_peak_host[Component::weights], 0);
+  const Report device = simulated(job_of({"zero_stage=3"}));
+  EXPECT_GT(device.devices[0].phases.back().processes[0].at_peak_allocated[Component::weights],
+            last.processes[0].at_peak_allocated[Component::weights]);
 }
 
 }  // namespace

@@ -1,0 +1,304 @@
+#include "simulator/tape/sharding/zero3.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/work.h"
+
+namespace headroom::tape {
+namespace {
+
+const std::uint16_t kPart = operation_name("zero3::partition"),
+                    kFlat = operation_name("zero3::flat_partitions"),
+                    kMaster = operation_name("zero3::fp32_partition"),
+                    kBucket = operation_name("zero3::reduce_bucket"),
+                    kParts = operation_name("zero3::gradient_partitions"),
+                    kProbe = operation_name("zero3::flat_probe"),
+                    kJoin = operation_name("zero3::reduce_scatter"),
+                    kWide = operation_name("zero3::fp32_gradient"), kState = operation_name("adamw_state"),
+                    kStep = operation_name("aten::_fused_adamw_"),
+                    kFlag = operation_name("fused_adam::overflow_buffer"),
+                    kOverflow = operation_name("zero3::has_overflow"),
+                    kReturned = operation_name("zero3::offloaded_gradient"),
+                    kBarrier = operation_name("c10d::barrier");
+
+/// Elements of a gradient whose norm is taken at once.
+constexpr std::int64_t kNormPiece = 250'000'000;
+
+}  // namespace
+
+Zero3::Zero3(Model& model, Engine& engine, const ZeroOptions& options)
+    : tape_(model.tape()),
+      engine_(engine),
+      options_(options),
+      reduce_stream_(options.overlap_communication ? options.reduce_stream : 0),
+      coordinator_(model, options) {
+  const ComponentScope component(tape_, Component::temporaries);
+  if (options.trained && !options.offload_optimizer) overflow_buffer_ = tape_.empty({1}, DType::int32, kFlag);
+  zero_to_device(model);
+  partition_parameters();
+  if (options.trained) {
+    group_parameters(model);
+    build_optimizer();
+  }
+  model.hooks = &coordinator_;
+}
+
+void Zero3::partition_parameters() {
+  const ComponentScope component(tape_, Component::weights);
+  for (ZeroCoordinator::Parameter& p : coordinator_.parameters()) {
+    const ModuleScope module(tape_, p.tensor->storage->label.module);
+    p.on_host = options_.offload_parameters && !p.persistent;
+    p.partition = p.on_host ? tape_.empty_host({p.part}, options_.dtype,
+                                               options_.pin_memory ? HostKind::pinned : HostKind::pageable)
+                            : tape_.empty({p.part}, options_.dtype, kPart);
+    coordinator_.release(p);
+  }
+}
+
+void Zero3::group_parameters(Model& model) {
+  const std::vector<ZeroCoordinator::Parameter>& parameters = coordinator_.parameters();
+  for (const std::vector<ZeroParameter>& group : zero_groups(model)) {
+    sub_groups_.emplace_back();
+    for (const ZeroParameter& member : group) {
+      const auto found = std::find_if(parameters.begin(), parameters.end(), [&](const auto& p) {
+        return p.tensor.record() == member.slot->record();
+      });
+      trained_.push_back(static_cast<std::size_t>(found - parameters.begin()));
+      if (sub_groups_.back().elements >= options_.sub_group) sub_groups_.emplace_back();
+      sub_groups_.back().elements += found->part;
+      trained_parts_ += found->part;
+    }
+  }
+}
+
+void Zero3::barrier() {
+  const ComponentScope component(tape_, Component::communication);
+  Tensor number = tape_.empty({1}, DType::fp32, kBarrier);
+  if (options_.first_of_process && !barrier_number_.defined()) barrier_number_ = number;
+  { const Tensor reduced = tape_.empty({1}, DType::fp32, kBarrier); }
+}
+
+/// The parts go to the host and come back in one buffer.
+void Zero3::defragment() {
+  for (const std::size_t i : trained_) coordinator_.parameters()[i].partition.reset();
+  tape_.memory().empty_cache();
+  const ComponentScope component(tape_, Component::weights);
+  flat_parts_ = tape_.empty({trained_parts_}, options_.dtype, kFlat);
+}
+
+/// One pinned buffer a sub-group takes all parts, those of persistent parameters too.
+void Zero3::move_parts_to_host() {
+  const ComponentScope component(tape_, Component::weights);
+  for (const SubGroup& group : sub_groups_)
+    host_parts_.push_back(tape_.empty_host({group.elements}, options_.dtype, HostKind::pinned));
+  for (const std::size_t i : trained_) {
+    coordinator_.parameters()[i].partition.reset();
+    coordinator_.parameters()[i].on_host = true;
+  }
+}
+
+void Zero3::build_optimizer() {
+  const bool host = options_.offload_optimizer;
+  const HostKind kind = options_.pin_memory ? HostKind::pinned : HostKind::pageable;
+  if (!host) overflow_seen_ = tape_.empty({1}, DType::boolean, kOverflow);
+  barrier();
+  options_.offload_parameters ? move_parts_to_host() : defragment();
+  std::int64_t largest = 0;
+  for (SubGroup& group : sub_groups_) {
+    const ComponentScope component(tape_, Component::master_weights);
+    largest = std::max(largest, group.elements);
+    if (host) {
+      group.master = tape_.empty_host({group.elements}, DType::fp32, HostKind::pageable);
+      continue;
+    }
+    const Tensor copy = tape_.empty({group.elements}, options_.dtype, kPart);
+    group.master = tape_.empty({group.elements}, DType::fp32, kMaster);
+  }
+  barrier();
+  {
+    const ComponentScope component(tape_, Component::gradients);
+    if (host)
+      for (SubGroup& group : sub_groups_)
+        group.host_gradient = tape_.empty_host({group.elements}, DType::fp32, kind);
+    else
+      const Tensor gradient = tape_.empty({largest}, DType::fp32, kWide);
+  }
+  barrier();
+  {
+    const ComponentScope component(tape_, Component::communication);
+    bucket_ = tape_.empty({options_.reduce_bucket}, options_.dtype, kBucket);
+  }
+  {
+    const ComponentScope component(tape_, Component::gradients);
+    gradient_parts_ = host ? tape_.empty_host({trained_parts_}, options_.dtype, kind)
+                           : tape_.empty({trained_parts_}, options_.dtype, kParts);
+  }
+  norms_.resize(coordinator_.parameters().size());
+  // Hooks need each parameter's gradient accumulator, and so the whole parameter for a moment.
+  for (const std::size_t i : trained_) {
+    const ZeroCoordinator::Parameter& p = coordinator_.parameters()[i];
+    Tensor gathered = coordinator_.gather_alone(p);
+    const Tensor whole = tape_.empty({p.elements}, options_.dtype, kProbe);
+    gathered.reset();
+  }
+  for (const std::size_t i : trained_)
+    tape_.leaf_hooks(coordinator_.parameters()[i].tensor).accumulated.push_back([this, i](const Tensor&) {
+      gradient_ready(i);
+    });
+}
+
+// --- Backward
+
+void Zero3::backward(const Tensor& loss) {
+  const ComponentScope component(tape_, Component::temporaries);
+  const Tensor wide = to(loss, DType::fp32);
+  Tensor scaled = zero_scaled_loss(wide, logged_loss_);
+  tape::backward(engine_, scaled);
+  scaled.reset();
+  reduce_bucket();
+}
+
+void Zero3::gradient_ready(std::size_t parameter) {
+  const std::uint16_t operation = tape_.operation();
+  tape_.set_operation(0);
+  const ZeroCoordinator::Parameter& p = coordinator_.parameters()[parameter];
+  if (in_bucket_ > 0 && in_bucket_ + p.elements > options_.reduce_bucket) reduce_bucket();
+  if (p.elements <= options_.reduce_bucket) {
+    if (tape_.wants_operations()) copy_in_place(bucket_, p.tensor.grad());
+    tape_.set_grad(p.tensor, tape_.alias(bucket_, p.shape, in_bucket_));
+  }
+  in_bucket_ += p.elements;
+  waiting_.push_back(parameter);
+  tape_.set_operation(operation);
+}
+
+void Zero3::reduce_bucket() {
+  if (waiting_.empty()) return;
+  const StreamScope stream(tape_, reduce_stream_);
+  std::vector<ZeroCoordinator::Parameter>& parameters = coordinator_.parameters();
+  std::int64_t parts = 0;
+  for (const std::size_t i : waiting_) parts += parameters[i].part;
+  const bool in_place = waiting_.size() == 1 && parameters[waiting_.front()].elements % options_.ranks == 0;
+  {
+    const ComponentScope component(tape_, Component::communication);
+    Tensor joined;
+    if (!in_place) joined = tape_.empty({parts * options_.ranks}, options_.dtype, kJoin);
+    if (tape_.wants_operations())
+      Work(tape_, OperationKind::reduce_scatter, kJoin)
+          .in(bucket_)
+          .out(gradient_parts_)
+          .sizes({options_.ranks})
+          .run();
+    for (const std::size_t i : waiting_) {
+      if (options_.offload_optimizer) offload_gradient(i);
+      tape_.set_grad(parameters[i].tensor, {});
+    }
+  }
+  waiting_.clear();
+  in_bucket_ = 0;
+}
+
+/// This rank's part goes to the host and comes back, for its norm and, widened, for the optimizer.
+void Zero3::offload_gradient(std::size_t parameter) {
+  const ComponentScope component(tape_, Component::staging);
+  const std::int64_t part = coordinator_.parameters()[parameter].part;
+  const Tensor returned = tape_.empty({part}, options_.dtype, kReturned);
+  std::vector<Tensor> norms;
+  for (std::int64_t at = 0; at < part; at += kNormPiece) {
+    const Tensor piece = tape_.alias(returned, Shape{std::min(kNormPiece, part - at)}, at);
+    const Tensor norm = zero_norm(piece);
+    if (norms.empty()) norms.push_back(tape_.empty({}, DType::fp64, kReturned));
+  }
+  norms_[parameter] = std::move(norms);
+  const Tensor wide = tape_.empty({part}, DType::fp32, kWide);
+  if (tape_.wants_operations())
+    Work(tape_, OperationKind::device_to_host, kWide).in(wide).out(gradient_parts_).run();
+}
+
+// --- Step
+
+/// The sum of all gradients in twice their width, then flags; once more for NaNs.
+void Zero3::check_overflow() {
+  const StreamScope stream(tape_, reduce_stream_);
+  const ComponentScope component(tape_, Component::temporaries);
+  Tensor size = tape_.empty({trained_parts_}, options_.dtype, kOverflow);
+  Tensor flags = tape_.empty({trained_parts_}, DType::boolean, kOverflow);
+  size.reset();
+  Tensor any = tape_.empty({}, DType::boolean, kOverflow);
+  drop(any, flags);
+  flags = tape_.empty({trained_parts_}, DType::boolean, kOverflow);
+  any = tape_.empty({}, DType::boolean, kOverflow);
+  drop(any, flags);
+  const Tensor copy = tape_.empty({1}, DType::boolean, kOverflow);
+  const Tensor bytes = tape_.empty({1}, DType::uint8, kOverflow);
+}
+
+void Zero3::step(bool overflow) {
+  const GradMode no_grad(tape_, false);
+  const Tensor logged = std::exchange(logged_loss_, {});  // goes with the step
+  coordinator_.release_all();
+  if (options_.loss_scaling && !options_.offload_optimizer) check_overflow();
+  if (overflow) return;
+  if (options_.offload_optimizer) {
+    const ComponentScope component(tape_, Component::optimizer);
+    for (SubGroup& group : sub_groups_) {
+      if (group.average.defined()) continue;
+      group.average = tape_.empty_host({group.elements}, DType::fp32, HostKind::pageable);
+      group.square_average = tape_.empty_host({group.elements}, DType::fp32, HostKind::pageable);
+    }
+  } else {
+    step_on_device();
+  }
+  coordinator_.gather_persistent();
+}
+
+void Zero3::step_on_device() {
+  const ComponentScope component(tape_, Component::temporaries);
+  std::vector<Tensor> totals;
+  std::size_t next = 0;
+  for (const SubGroup& group : sub_groups_) {
+    std::vector<Tensor> norms;
+    for (std::int64_t elements = 0; elements < group.elements; ++next) {
+      const std::int64_t part = coordinator_.parameters()[trained_[next]].part;
+      norms.push_back(zero_norm(tape_.alias(gradient_parts_, Shape{part})));
+      elements += part;
+    }
+    { const Tensor wide = tape_.empty({}, DType::fp64, kOverflow); }
+    totals.push_back(zero_group_norm(tape_, std::ssize(norms)));
+  }
+  Tensor scaled_norm;
+  {
+    const Tensor stacked = tape_.empty({std::ssize(totals)}, DType::fp32, kOverflow);
+    scaled_norm = tape_.empty({}, DType::fp32, kOverflow);
+  }
+  global_norm_ = tape_.empty({}, DType::fp32, kOverflow);
+  for (SubGroup& group : sub_groups_) {
+    Tensor wide;
+    {
+      const ComponentScope gradients(tape_, Component::gradients);
+      const Tensor joined = tape_.empty({group.elements}, options_.dtype, kJoin);
+      wide = tape_.empty({group.elements}, DType::fp32, kWide);
+    }
+    zero_clip_factor(tape_);
+    const ComponentScope states(tape_, Component::optimizer);
+    if (!group.average.defined()) {
+      group.average = tape_.empty({group.elements}, DType::fp32, kState);
+      group.square_average = tape_.empty({group.elements}, DType::fp32, kState);
+    }
+    if (tape_.wants_operations())
+      Work(tape_, OperationKind::optimizer, kStep)
+          .in(group.master)
+          .in(wide)
+          .out(group.master)
+          .out(group.average)
+          .out(group.square_average)
+          .run();
+  }
+  reported_norm_ = global_norm_;
+}
+
+}  // namespace headroom::tape
