@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,8 @@ struct ProbeOptions {
   Hardware hardware;                    ///< what engines beside the trainer are sized by
   int ordinal = 0;                      ///< which card
   launch::Rendezvous* ranks = nullptr;  ///< the ranks that run together, if several do
+  /// Of the card, where an earlier probe of this process knows it: the driver then counts this process too.
+  std::optional<Bytes> used_by_others = {};
 };
 
 /// Runs the job of one rank on a card: its program, shard sizes and steps as `simulate` runs them, with

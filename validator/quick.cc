@@ -51,9 +51,15 @@ const ProcessPhase* find(const PhaseReport& phase, const std::string& process) {
   return nullptr;
 }
 
-/// What a figure was beyond its prediction, along the line, on top of what is predicted for all layers.
-Bytes corrected(const Line& line, Bytes few, Bytes said_few, Bytes more, Bytes said_more, Bytes said_all) {
-  return said_all + line(few - said_few, more - said_more);
+/// What both depths took beyond their predictions: the smaller of the two, nothing where their signs differ.
+Bytes common(Bytes few, Bytes more) {
+  if ((few < 0) != (more < 0)) return 0;
+  return std::abs(few) < std::abs(more) ? few : more;
+}
+
+/// What a figure was beyond its prediction, on top of what is predicted for all layers.
+Bytes corrected(Bytes few, Bytes said_few, Bytes more, Bytes said_more, Bytes said_all) {
+  return said_all + common(few - said_few, more - said_more);
 }
 
 /// Without what processes take outside their allocators, which does not depend on layers.
@@ -64,14 +70,14 @@ Bytes of_job(const PhaseReport& phase) {
 }
 
 /// One phase of all layers from the same phase of few and of more: `out` holds the latter's.
-void correct(const Line& line, const PhaseReport& few, const PhaseReport& said_few,
-             const PhaseReport& said_more, const PhaseReport& said_all, PhaseReport& out) {
+void correct(const PhaseReport& few, const PhaseReport& said_few, const PhaseReport& said_more,
+             const PhaseReport& said_all, PhaseReport& out) {
   for (ProcessPhase& row : out.processes) {
     const ProcessPhase *a = find(few, row.process), *b = find(said_few, row.process),
                        *c = find(said_more, row.process), *d = find(said_all, row.process);
     if (a == nullptr || b == nullptr || c == nullptr || d == nullptr) continue;
     for (const auto figure : kFigures)
-      row.*figure = corrected(line, a->*figure, b->*figure, row.*figure, c->*figure, d->*figure);
+      row.*figure = corrected(a->*figure, b->*figure, row.*figure, c->*figure, d->*figure);
   }
 }
 
@@ -102,16 +108,16 @@ Probe extrapolate(const Measured& few, const Measured& more, const Report& predi
                       &said_more = *find(more.predicted, m.step, m.phase),
                       &said_all = *find(predicted, m.step, m.phase);
     m.card_peak =
-        corrected(line, at->card_peak, of_job(said_few), m.card_peak, of_job(said_more), of_job(said_all));
+        corrected(at->card_peak, of_job(said_few), m.card_peak, of_job(said_more), of_job(said_all));
     for (Bytes PhaseMeasurement::*figure :
          {&PhaseMeasurement::card_end, &PhaseMeasurement::nvml_card, &PhaseMeasurement::nvml_process,
           &PhaseMeasurement::host_resident, &PhaseMeasurement::pinned})
       m.*figure = line((*at).*figure, m.*figure);
-    m.seconds = line(at->seconds, m.seconds);
+    m.seconds = std::max(m.seconds, line(at->seconds, m.seconds));  // the first run also loads libraries
     for (DeviceReport& device : out.report.devices)
       for (PhaseReport& row : device.phases)
         if (row.step == m.step && row.phase == m.phase)
-          correct(line, *find(few.probe.report, m.step, m.phase), said_few, said_more, said_all, row);
+          correct(*find(few.probe.report, m.step, m.phase), said_few, said_more, said_all, row);
   }
   return out;
 }
@@ -127,11 +133,14 @@ Result<Probe> quick_probe(const Job& job, const ProbeOptions& options, const Pre
     layers = role.model->decoder.layers;
   }
   if (layers <= kMore) return probe(job, options);
+  ProbeOptions probing = options;
   const auto measure = [&](std::int64_t count) -> Result<Measured> {
     const Job cut = with_layers(job, count);
     Measured out;
     HEADROOM_ASSIGN(out.predicted, predict(cut));
-    HEADROOM_ASSIGN(out.probe, probe(cut, options));
+    HEADROOM_ASSIGN(out.probe, probe(cut, probing));
+    // From now on this process is among those that use the card.
+    probing.used_by_others = out.probe.used_by_others;
     return out;
   };
   HEADROOM_ASSIGN(const Report predicted, predict(job));

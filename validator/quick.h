@@ -13,10 +13,11 @@ Job with_layers(const Job& job, std::int64_t layers);
 using Predict = std::function<Result<Report>(const Job&)>;
 
 /// The job with 2 and with 4 layers a model, run and predicted. Memory does not grow along a line with
-/// layers: segments are taken in large pieces, and what one phase leaves behind another uses. What was
-/// measured beyond the prediction does, so that is drawn along a line to all layers and added to their
-/// prediction. Errors as `probe`; also where the models of a job differ in their layers so that no one line
-/// fits.
+/// layers: segments are taken in large pieces, and what one phase leaves behind another uses, so the
+/// prediction of all layers is what scales. What both depths took beyond their predictions (libraries,
+/// contexts, neighbours, blocks that wait for the card) does not depend on layers and is added to it; what
+/// one depth alone shows is an accident of its segments. Errors as `probe`; also where the models of a job
+/// differ in their layers.
 Result<Probe> quick_probe(const Job& job, const ProbeOptions& options, const Predict& predict);
 
 /// A job with fewer layers.
@@ -25,8 +26,9 @@ struct Measured {
   Probe probe;
 };
 
-/// `few` and `more` on the line through their layers, at `layers`, for which `predicted` is the prediction.
-/// Phases that one of them lacks are left out; seconds and figures without a prediction are drawn themselves.
+/// What `few` and `more` found at their layers, for all `layers`, for which `predicted` is the prediction.
+/// Phases that one of them lacks are left out; seconds and figures without a prediction are drawn along the
+/// line through both.
 Probe extrapolate(const Measured& few, const Measured& more, const Report& predicted, double few_layers,
                   double more_layers, double layers);
 

@@ -54,9 +54,8 @@ void add_notes(const Arguments& arguments, gpu::Validation& result) {
       "libraries, context and rates; only PyTorch's column proves the program");
   if (arguments.has("--quick"))
     result.notes.push_back(
-        "quick: run with 2 and 4 layers a model; what was measured beyond their predictions is drawn along a "
-        "line "
-        "to all layers and added to the prediction");
+        "quick: run with 2 and 4 layers a model; what both took beyond their predictions is added to the "
+        "prediction of all layers");
   if (result.out_of_memory)
     result.notes.push_back(
         "to fit: smaller micro-batches, recomputation, or offloading; `headroom solve` ranks them");
@@ -116,7 +115,7 @@ Command validate_command() {
   return {.name = "validate",
           .summary = "runs the predicted program as real work on this machine's GPU and compares",
           .options = {{"CONFIG", "", "a framework's configuration, a job file, or a recorded run", true},
-                      {"--quick", "", "run a few layers and scale: about a minute for a 7B rank"},
+                      {"--quick", "", "run a few layers and scale: well under a minute for a 7B rank"},
                       {"--recording", "FILE", "phases of a real PyTorch run, for a third column"},
                       {"--device", "N", "which card of this machine (default 0)"},
                       {"--nproc", "N",

@@ -36,12 +36,36 @@ Result<int> cards_or_reason(cudaError_t code, int count, int driver, int runtime
   return count;
 }
 
+namespace {
+
+// The first contact makes the context, for which a card may have no room left or no permission.
+Status select(int ordinal) {
+  const cudaError_t code = cudaSetDevice(ordinal);
+  switch (code) {
+    case cudaErrorMemoryAllocation:
+      return fail(fmt::format(
+          "GPU {} is busy: other processes hold so much of its memory that none is left for a context; "
+          "expected a card with free memory",
+          ordinal));
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorDeviceAlreadyInUse:
+      return fail(fmt::format(
+          "GPU {} is busy: another process uses it alone, or its mode allows no process; expected a "
+          "card that can be shared",
+          ordinal));
+    default:
+      return checked(code, "cudaSetDevice(ordinal)", __FILE__, __LINE__);
+  }
+}
+
+}  // namespace
+
 Result<Card> open_card(int ordinal) {
   HEADROOM_ASSIGN(const int count, card_count());
   if (ordinal < 0 || ordinal >= count) {
     return fail(fmt::format("GPU {} does not exist: this process sees {}", ordinal, count));
   }
-  HEADROOM_TRY(HEADROOM_CUDA(cudaSetDevice(ordinal)));
+  HEADROOM_TRY(select(ordinal));
   cudaDeviceProp properties{};
   HEADROOM_TRY(HEADROOM_CUDA(cudaGetDeviceProperties(&properties, ordinal)));
   Card card{.ordinal = ordinal,

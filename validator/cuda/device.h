@@ -28,7 +28,8 @@ Result<int> card_count();
 Result<int> cards_or_reason(cudaError_t code, int count, int driver_cuda, int runtime_cuda);
 
 /// Makes card `ordinal` current in this thread, creating its context, and describes it. An error where it is
-/// older than compute capability 9.0, for which this build holds no machine code.
+/// older than compute capability 9.0, for which this build holds no machine code, and where others leave it
+/// no room for a context.
 Result<Card> open_card(int ordinal);
 
 /// cudaMemGetInfo of the current card: used = total - free, all processes together.

@@ -13,7 +13,8 @@ namespace headroom::gpu {
 namespace {
 
 // NVML needs no context, so what others use can be asked for before there is one.
-Status look_before(int ordinal, std::optional<Nvml>& nvml, Probe& out) {
+Status look_before(const ProbeOptions& options, std::optional<Nvml>& nvml, Probe& out) {
+  const int ordinal = options.ordinal;
   HEADROOM_ASSIGN(const int cards, card_count());
   if (ordinal >= cards)
     return fail(fmt::format("GPU {} does not exist: this process sees {}", ordinal, cards));
@@ -24,6 +25,7 @@ Status look_before(int ordinal, std::optional<Nvml>& nvml, Probe& out) {
     if (auto before = nvml->memory()) out.used_by_others = before->used;
     if (auto version = nvml->driver_version()) out.versions["driver"] = *version;
   }
+  if (options.used_by_others) out.used_by_others = *options.used_by_others;
   return {};
 }
 
@@ -39,8 +41,7 @@ Status open_groups(const Job& job, Groups& groups, Probe& out) {
 }
 
 Result<Report> run(const Job& job, const ProbeOptions& options, GpuMachine& machine) {
-  if (job.processes.size() > 1)
-    return run_on_device(job, options.hardware, machine);
+  if (job.processes.size() > 1) return run_on_device(job, options.hardware, machine);
   SimulateOptions simulation;
   simulation.traits = options.traits;
   simulation.machine = &machine;
@@ -52,7 +53,7 @@ Result<Report> run(const Job& job, const ProbeOptions& options, GpuMachine& mach
 Result<Probe> probe(const Job& job, const ProbeOptions& options) {
   Probe out;
   std::optional<Nvml> nvml;
-  HEADROOM_TRY(look_before(options.ordinal, nvml, out));
+  HEADROOM_TRY(look_before(options, nvml, out));
   HEADROOM_ASSIGN(const Card card, open_card(options.ordinal));
   out.gpu = card.name;
   out.versions["cuda"] = fmt::format("{}.{}", card.runtime_cuda / 1000, card.runtime_cuda / 10 % 100);

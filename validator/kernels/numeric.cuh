@@ -114,13 +114,11 @@ __device__ inline std::uint32_t row_key(std::uint64_t seed, std::uint64_t row) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
   return static_cast<std::uint32_t>((z ^ (z >> 27)) >> 16);
 }
-/// In (0, 1), neither end: two rounds of multiply and shift; the upper 23 bits become the fraction of a float
-/// in [1, 2).
-__device__ inline float uniform_inside(std::uint32_t key, std::uint32_t index) {
-  std::uint32_t z = (index ^ key) + 0x9e3779b9u;
+/// In (0, 1), neither end, from a key plus a place: two multiplies; the upper 23 bits become the fraction of
+/// a float in [1, 2).
+__device__ inline float uniform_inside(std::uint32_t z) {
   z = (z ^ (z >> 16)) * 0x21f0aaadu;
   z = (z ^ (z >> 15)) * 0xd35a2d97u;
-  z ^= z >> 15;
   return __uint_as_float(0x3f800000u | z >> 9) - (1.0f - 0x1p-24f);
 }
 

@@ -1,4 +1,5 @@
 #include <cooperative_groups.h>
+#include <cuda_pipeline.h>
 
 #include "validator/cuda/check.h"
 #include "validator/kernels/launch.h"
@@ -11,10 +12,10 @@ namespace {
 namespace cg = cooperative_groups;
 
 constexpr int kThreads = 512;
-// A row is spread over the shared memory of a cluster of blocks and so is read from device memory once. Four
-// blocks share a multiprocessor where rows allow: some load while others compute.
-constexpr int kMaxCluster = 8;
-constexpr std::int64_t kPartBytes = 52 * 1024;
+// A row is spread over the shared memory of a cluster of blocks and so is read from device memory once. While
+// a row is worked on, the next one arrives: two parts a block.
+constexpr int kMaxCluster = 8;  // and twice that for rows that fit no other way
+constexpr std::int64_t kPartBytes = 52 * 1024, kBlockBytes = 220 * 1024;
 
 /// exp(x - top) for a `base` of top * log2(e): one fused multiply-add and one exponential.
 __device__ float exp_below(float x, float base) {
@@ -108,35 +109,61 @@ __device__ OnlineSum join_cluster(OnlineSum own, float* scratch, float2* slot) {
   return joined;
 }
 
-/// Where a block's part of a row begins and how long it is; parts are whole packs.
+/// Where a block's part of a row begins and how long it is; parts are whole packs, `each` is the longest.
 template <int Width>
 struct Part {
-  std::int64_t begin, count;
+  std::int64_t begin, count, each;
   __device__ explicit Part(std::int64_t columns) {
     cg::cluster_group cluster = cg::this_cluster();
     const std::int64_t packs = columns / Width;
-    const std::int64_t each = (packs + cluster.num_blocks() - 1) / cluster.num_blocks();
-    begin = min(static_cast<std::int64_t>(cluster.block_rank()) * each, packs) * Width;
-    count = min(each * Width, columns - begin);
+    const std::int64_t most = (packs + cluster.num_blocks() - 1) / cluster.num_blocks();
+    begin = min(static_cast<std::int64_t>(cluster.block_rank()) * most, packs) * Width;
+    each = most * Width;
+    count = min(each, columns - begin);
   }
 };
 
 extern __shared__ __align__(16) unsigned char part_memory[];
+
+/// Asks for a part of a row in shared memory; each thread gets the packs that `for_row` gives it, so that it
+/// needs to wait for its own requests alone.
+template <class T, int Width>
+__device__ void fetch_part(const T* row, std::int64_t count, T* kept) {
+  for (std::int64_t p = threadIdx.x; p < count / Width; p += blockDim.x) {
+    if constexpr (Width * sizeof(T) == 16)
+      __pipeline_memcpy_async(kept + p * Width, row + p * Width, 16);
+    else
+      store_pack<T, Width>(kept + p * Width, load_pack<T, Width>(row + p * Width));
+  }
+}
+
+/// `body(r, kept)` for each row of this cluster, its part in shared memory, while the next row arrives.
+template <class T, int Width, class Body>
+__device__ void for_fetched_rows(const Rows& shape, const Part<Width>& part, const T* x, Body body) {
+  T* stages = reinterpret_cast<T*>(part_memory);
+  const std::int64_t stage = (part.each + 15) / 16 * 16;
+  const std::int64_t step = gridDim.x / cg::this_cluster().num_blocks();
+  std::int64_t r = blockIdx.x / cg::this_cluster().num_blocks();
+  if (r < shape.rows) fetch_part<T, Width>(x + r * shape.columns + part.begin, part.count, stages);
+  __pipeline_commit();
+  for (int at = 0; r < shape.rows; r += step, at ^= 1) {
+    if (r + step < shape.rows)
+      fetch_part<T, Width>(x + (r + step) * shape.columns + part.begin, part.count,
+                           stages + (at ^ 1) * stage);
+    __pipeline_commit();
+    __pipeline_wait_prior(1);
+    body(r, stages + at * stage);
+  }
+}
 
 template <class T, int Width, bool log>
 __global__ void __launch_bounds__(kThreads) softmax_kernel(Rows shape, const T* x, T* y) {
   __shared__ float scratch[32];
   __shared__ float2 slot;
   const Part<Width> part(shape.columns);
-  T* kept = reinterpret_cast<T*>(part_memory);
-  const unsigned cluster_size = cg::this_cluster().num_blocks();
-  for (std::int64_t r = blockIdx.x / cluster_size; r < shape.rows; r += gridDim.x / cluster_size) {
+  for_fetched_rows<T, Width>(shape, part, x, [&](std::int64_t r, const T* kept) {
     OnlineSum online;
-    for_row<T, Width>(x + r * shape.columns + part.begin, part.count,
-                      [&](std::int64_t at, const Pack<T, Width>& pack) {
-                        store_pack<T, Width>(kept + at, pack);
-                        online.add(pack);
-                      });
+    for_row<T, Width>(kept, part.count, [&](std::int64_t, const Pack<T, Width>& pack) { online.add(pack); });
     online = join_cluster(online, scratch, &slot);
     const float inverse = 1.0f / online.sum, log_sum = online.max + __logf(online.sum);
     const float base = online.max * kLog2e;
@@ -149,16 +176,40 @@ __global__ void __launch_bounds__(kThreads) softmax_kernel(Rows shape, const T* 
       }
       store_pack<T, Width>(out + at, pack);
     });
-  }
+  });
 }
 
-template <class T, int Width, bool log>
+// The sum needs the gradient alone: the forward's row is read once, when it is needed.
+template <class T, int Width>
+__global__ void __launch_bounds__(kThreads)
+    log_softmax_backward_kernel(Rows shape, const T* y, const T* d_y, T* d_x) {
+  __shared__ float scratch[32], slot;
+  const Part<Width> part(shape.columns);
+  for_fetched_rows<T, Width>(shape, part, d_y, [&](std::int64_t r, const T* kept) {
+    float sum = 0.0f;
+    for_row<T, Width>(kept, part.count, [&](std::int64_t, const Pack<T, Width>& d) {
+#pragma unroll
+      for (int j = 0; j < Width; ++j) sum += to_float(d.v[j]);
+    });
+    sum = sum_cluster(sum, scratch, &slot);
+    const std::int64_t row = r * shape.columns + part.begin;
+    for_row<T, Width>(y + row, part.count, [&](std::int64_t at, const Pack<T, Width>& forward) {
+      auto d = load_pack<T, Width>(kept + at);
+#pragma unroll
+      for (int j = 0; j < Width; ++j)
+        d.v[j] = from_float<T>(to_float(d.v[j]) - __expf(to_float(forward.v[j])) * sum);
+      store_pack<T, Width>(d_x + row + at, d);
+    });
+  });
+}
+
+template <class T, int Width>
 __global__ void __launch_bounds__(kThreads)
     softmax_backward_kernel(Rows shape, const T* y, const T* d_y, T* d_x) {
   __shared__ float scratch[32], slot;
   const Part<Width> part(shape.columns);
   T* kept = reinterpret_cast<T*>(part_memory);
-  T* kept_y = kept + (part.count + 7) / 8 * 8;
+  T* kept_y = kept + (part.each + 15) / 16 * 16;
   const unsigned cluster_size = cg::this_cluster().num_blocks();
   for (std::int64_t r = blockIdx.x / cluster_size; r < shape.rows; r += gridDim.x / cluster_size) {
     const std::int64_t row = r * shape.columns + part.begin;
@@ -168,16 +219,14 @@ __global__ void __launch_bounds__(kThreads)
       store_pack<T, Width>(kept + at, d);
       store_pack<T, Width>(kept_y + at, forward);
 #pragma unroll
-      for (int j = 0; j < Width; ++j) sum += to_float(d.v[j]) * (log ? 1.0f : to_float(forward.v[j]));
+      for (int j = 0; j < Width; ++j) sum += to_float(d.v[j]) * to_float(forward.v[j]);
     });
     sum = sum_cluster(sum, scratch, &slot);
     for_row<T, Width>(kept, part.count, [&](std::int64_t at, Pack<T, Width> d) {
       const auto forward = load_pack<T, Width>(kept_y + at);
 #pragma unroll
-      for (int j = 0; j < Width; ++j) {
-        const float p = to_float(forward.v[j]), g = to_float(d.v[j]);
-        d.v[j] = from_float<T>(log ? g - __expf(p) * sum : p * (g - sum));
-      }
+      for (int j = 0; j < Width; ++j)
+        d.v[j] = from_float<T>(to_float(forward.v[j]) * (to_float(d.v[j]) - sum));
       store_pack<T, Width>(d_x + row + at, d);
     });
   }
@@ -280,12 +329,14 @@ __global__ void __launch_bounds__(kThreads) largest_kernel(Rows shape, const T* 
   }
 }
 
-// The largest of x / temperature - log(E), E exponential, is a draw from the softmax. E = -log(v) of a
-// uniform v is at least 1 - v, so an element whose 1 - v is too large to win needs no logarithm; few do.
+// The largest of x / temperature - log(E), E exponential, is a draw from the softmax. E = -log(1 - u) of a
+// uniform u is at least u, so an element whose u is too large to win needs no logarithm; few do. Scores are
+// kept in powers of two.
 template <class T, int Width>
 __global__ void __launch_bounds__(kThreads) sample_kernel(Rows shape, const T* x, float inverse_temperature,
                                                           std::uint64_t seed, std::int64_t* token) {
   __shared__ float scratch[32];
+  const float scale = inverse_temperature * kLog2e;
   for (std::int64_t r = blockIdx.x; r < shape.rows; r += gridDim.x) {
     const std::uint32_t key = row_key(seed, static_cast<std::uint64_t>(r));
     float best = -INFINITY;
@@ -293,10 +344,10 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(Rows shape, const T* x
     for_row<T, Width>(x + r * shape.columns, shape.columns, [&](std::int64_t at, const Pack<T, Width>& pack) {
 #pragma unroll
       for (int j = 0; j < Width; ++j) {
-        const float score = to_float(pack.v[j]) * inverse_temperature;
-        const float v = uniform_inside(key, static_cast<std::uint32_t>(at + j));
-        if (1.0f - v > exp2_fast((score - best) * kLog2e)) continue;
-        const float noisy = score - __logf(-__logf(v));
+        const float v = to_float(pack.v[j]);
+        const float u = uniform_inside(key + static_cast<std::uint32_t>(at) + j);
+        if (u > exp2_fast(fmaf(v, scale, -best))) continue;
+        const float noisy = fmaf(v, scale, -__log2f(-__logf(1.0f - u)));
         if (noisy > best) {
           best = noisy;
           where = at + j;
@@ -314,22 +365,25 @@ Status with_width(std::int64_t columns, bool aligned, Launch launch) {
                                           : launch(std::integral_constant<int, 1>{});
 }
 
+/// Launches with two parts of a row in each block's shared memory.
 template <class Kernel, class... Arguments>
-Status launch_clustered(Kernel kernel, const Rows& shape, int row_bytes_per_element, cudaStream_t stream,
+Status launch_clustered(Kernel kernel, const Rows& shape, int element_bytes, cudaStream_t stream,
                         Arguments... arguments) {
   int cluster = 1;
-  while (cluster < kMaxCluster && shape.columns * row_bytes_per_element > kPartBytes * cluster) cluster *= 2;
-  // Parts are whole packs, and two operands are kept apart by up to a pack each.
-  const std::int64_t shared = (shape.columns / cluster + 32) * row_bytes_per_element;
-  if (shared > 220 * 1024)
+  while (cluster < kMaxCluster && shape.columns * element_bytes > kPartBytes * cluster) cluster *= 2;
+  // Parts are whole packs and begin at 16 bytes.
+  const auto shared_bytes = [&] { return (shape.columns / cluster + 32) * element_bytes * 2; };
+  if (shared_bytes() > kBlockBytes) cluster *= 2;
+  const std::int64_t shared = shared_bytes();
+  if (shared > kBlockBytes)
     return fail("softmax: a row of " + std::to_string(shape.columns) + " elements is too long");
-  HEADROOM_TRY(HEADROOM_CUDA(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                  static_cast<int>(shared))));
-  const std::int64_t rows_at_once = static_cast<std::int64_t>(multiprocessors()) * 4 / cluster;
+  const auto* function = reinterpret_cast<const void*>(kernel);
+  HEADROOM_TRY(HEADROOM_CUDA(
+      cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared))));
+  HEADROOM_TRY(
+      HEADROOM_CUDA(cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1)));
   cudaLaunchConfig_t config{};
-  config.gridDim =
-      static_cast<unsigned>(std::max<std::int64_t>(1, std::min(shape.rows, rows_at_once))) * cluster;
+  config.gridDim = static_cast<unsigned>(cluster);
   config.blockDim = kThreads;
   config.dynamicSmemBytes = static_cast<std::size_t>(shared);
   config.stream = stream;
@@ -339,6 +393,11 @@ Status launch_clustered(Kernel kernel, const Rows& shape, int row_bytes_per_elem
   attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
   config.attrs = &attribute;
   config.numAttrs = 1;
+  // As many clusters as run at once: each goes from row to row.
+  int clusters = 0;
+  HEADROOM_TRY(HEADROOM_CUDA(cudaOccupancyMaxActiveClusters(&clusters, function, &config)));
+  config.gridDim.x *=
+      static_cast<unsigned>(std::clamp<std::int64_t>(clusters, 1, std::max<std::int64_t>(shape.rows, 1)));
   return HEADROOM_CUDA(cudaLaunchKernelEx(&config, kernel, arguments...));
 }
 
@@ -364,8 +423,8 @@ Status softmax_backward(const Rows& shape, bool log, const void* y, const void* 
   if (empty(shape)) return {};
   return with_float_type(shape.dtype, [&]<class T>(TypeTag<T>) {
     return with_width<T>(shape.columns, aligned16(y, d_y, d_x), [&]<int W>(std::integral_constant<int, W>) {
-      auto kernel = log ? softmax_backward_kernel<T, W, true> : softmax_backward_kernel<T, W, false>;
-      return launch_clustered(kernel, shape, 2 * sizeof(T), stream, shape, static_cast<const T*>(y),
+      auto kernel = log ? log_softmax_backward_kernel<T, W> : softmax_backward_kernel<T, W>;
+      return launch_clustered(kernel, shape, sizeof(T), stream, shape, static_cast<const T*>(y),
                               static_cast<const T*>(d_y), static_cast<T*>(d_x));
     });
   });

@@ -15,8 +15,7 @@ GpuMemory::GpuMemory(SimulatedMemory& accounts, GpuDevice& device, Streams& stre
 
 GpuMemory::~GpuMemory() {
   static_cast<void>(cudaDeviceSynchronize());
-  for (Host& host : hosts_)
-    if (host.pinned != allocator::kNullPinnedBlock) pinned_.free(host.pinned);
+  for (Host& host : hosts_) give_back(host);
   pinned_.empty_cache();
 }
 
@@ -61,8 +60,13 @@ HostBlock GpuMemory::allocate_host(Bytes requested, HostKind kind, Component com
     }
     host.at = reinterpret_cast<char*>(pinned_.address(host.pinned));
   } else {
-    host.pageable.reset(new char[static_cast<std::size_t>(requested)]);  // not touched before it is used
-    host.at = host.pageable.get();
+    host.at = pageable_.allocate(requested);
+    if (host.at == nullptr) {
+      host.bytes = 0;
+      error_ = fail("the host has no memory left: give the machine more, or offload less");
+      failed_ = true;
+      return block;
+    }
   }
   last_host_ = index;
   return block;
@@ -72,8 +76,14 @@ void GpuMemory::free_host(HostBlock block) {
   accounts_.free_host(block);
   const auto index = static_cast<std::size_t>(block);
   if (block == kNoHostBlock || index >= hosts_.size()) return;
-  Host& host = hosts_[index];
-  if (host.pinned != allocator::kNullPinnedBlock) pinned_.free(host.pinned);
+  give_back(hosts_[index]);
+}
+
+void GpuMemory::give_back(Host& host) {
+  if (host.pinned != allocator::kNullPinnedBlock)
+    pinned_.free(host.pinned);
+  else
+    pageable_.free(host.at, host.bytes);
   host = Host{};
 }
 

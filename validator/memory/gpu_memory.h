@@ -7,6 +7,7 @@
 #include "simulator/memory/simulated_memory.h"
 #include "validator/executor/work.h"
 #include "validator/memory/gpu_device.h"
+#include "validator/memory/pageable_host.h"
 #include "validator/memory/pinned_host.h"
 
 namespace headroom::gpu {
@@ -49,8 +50,8 @@ class GpuMemory final : public Memory {
     char* at = nullptr;
     Bytes bytes = 0;
     allocator::PinnedBlockId pinned = allocator::kNullPinnedBlock;
-    std::unique_ptr<char[]> pageable;
   };
+  void give_back(Host& host);
   Status transfer(const Operation& operation);
   Status work(const Operation& operation);
 
@@ -58,6 +59,7 @@ class GpuMemory final : public Memory {
   GpuDevice& device_;
   Streams& streams_;
   Worker& worker_;
+  PageableHost pageable_;
   PinnedHost host_;
   allocator::PinnedHostAllocator pinned_;
   std::vector<Host> hosts_;  ///< by HostBlock

@@ -6,13 +6,14 @@
 set -e
 root=$(dirname "$(readlink -f "$0")")/../..
 bundle=${1:-$root/build/gpu-bundle}
-mkdir -p "$bundle/lib" "$bundle/cases" "$bundle/examples" "$bundle/pytorch"
+mkdir -p "$bundle/lib" "$bundle/cases" "$bundle/deepspeed" "$bundle/examples" "$bundle/pytorch"
 cp "$root/build/test/planner/headroom" "$root/build/test/tests/validator_gpu_tests" "$bundle/"
 strip "$bundle/headroom" "$bundle/validator_gpu_tests"
 for library in $(ldd "$bundle/headroom" "$bundle/validator_gpu_tests" | sed -n 's/.*=> \(.*libfmt[^ ]*\) .*/\1/p' | sort -u); do
   cp -L "$library" "$bundle/lib/"
 done
 for case in "$root"/tests/data/rlhf/*.json; do cp "$case" "$bundle/cases/"; done
+cp "$root"/tests/data/deepspeed/*.json "$bundle/deepspeed/"
 cp "$root"/configs/examples/verl/*.yaml "$bundle/examples/"
 cp "$root"/validator/pytorch/*.py "$bundle/pytorch/"
 cp "$root"/validator/scripts/*.sh "$bundle/"

@@ -30,9 +30,10 @@ class SoftmaxTest : public GpuKernelTest {
     }
     return out;
   }
-  // Short rows, an odd length, and lengths that need clusters of two and of eight blocks in fp32.
+  // Short rows (more than run at once), an odd length, and lengths that need clusters of two, eight and
+  // sixteen blocks in fp32.
   static std::vector<Rows> shapes(DType dtype) {
-    return {{dtype, 70, 32}, {dtype, 11, 1003}, {dtype, 5, 50304}, {dtype, 3, 151936}};
+    return {{dtype, 1300, 32}, {dtype, 11, 1003}, {dtype, 5, 50304}, {dtype, 40, 151936}, {dtype, 2, 256000}};
   }
 };
 HEADROOM_ALL_FLOATS(SoftmaxTest);

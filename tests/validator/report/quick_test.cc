@@ -42,13 +42,31 @@ TEST(Extrapolate, OfAPerfectPredictionIsThePrediction) {
   EXPECT_EQ(probe.phases[0].card_peak, kAll + kOutside + kOthers);
 }
 
-TEST(Extrapolate, CarriesWhatEachLayerTakesBeyondItsPrediction) {
-  // Half a MiB a layer, and one MiB that does not depend on layers.
-  const auto beyond = [](Bytes layers) { return kMiB + layers * kMiB / 2; };
-  const Probe probe = extrapolate(measured(kFew, kFew + beyond(2)), measured(kMore, kMore + beyond(4)),
+TEST(Extrapolate, CarriesWhatBothDepthsTookBeyondTheirPredictions) {
+  const auto found = [](Bytes few, Bytes more) {
+    const Probe probe = extrapolate(measured(kFew, kFew + few), measured(kMore, kMore + more),
+                                    report(kAll, 800 * kMiB), 2, 4, 28);
+    return probe.report.devices[0].phases[0].processes[0].peak_reserved - kAll;
+  };
+  EXPECT_EQ(found(2 * kMiB, 2 * kMiB), 2 * kMiB);
+  EXPECT_EQ(found(-6 * kMiB, -4 * kMiB), -4 * kMiB);
+  EXPECT_EQ(found(0, -8 * kMiB), 0) << "one depth's segments say nothing of another's";
+  EXPECT_EQ(found(4 * kMiB, -8 * kMiB), 0);
+}
+
+TEST(Extrapolate, CountsTheCardWithWhatLiesOutsideAllocators) {
+  const Probe probe = extrapolate(measured(kFew, kFew + kMiB), measured(kMore, kMore + 2 * kMiB),
                                   report(kAll, 800 * kMiB), 2, 4, 28);
-  EXPECT_EQ(probe.report.devices[0].phases[0].processes[0].peak_reserved, kAll + beyond(28));
-  EXPECT_EQ(probe.phases[0].card_peak, kAll + beyond(28) + kOutside + kOthers);
+  EXPECT_EQ(probe.phases[0].card_peak, kAll + kMiB + kOutside + kOthers);
+}
+
+TEST(Extrapolate, DrawsSecondsAlongALineButNeverBelowWhatRan) {
+  Measured few = measured(kFew, kFew), more = measured(kMore, kMore);
+  few.probe.phases[0].seconds = 1;
+  more.probe.phases[0].seconds = 2;
+  EXPECT_DOUBLE_EQ(extrapolate(few, more, report(kAll, 0), 2, 4, 28).phases[0].seconds, 14);
+  few.probe.phases[0].seconds = 5;  // the first run loads the libraries
+  EXPECT_DOUBLE_EQ(extrapolate(few, more, report(kAll, 0), 2, 4, 28).phases[0].seconds, 2);
 }
 
 TEST(Extrapolate, LeavesOutPhasesThatOneSideLacks) {
