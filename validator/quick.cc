@@ -8,7 +8,7 @@
 namespace headroom::gpu {
 namespace {
 
-constexpr std::int64_t kFew = 2, kMore = 4;
+constexpr std::int64_t kFew = 4, kMore = 8;
 
 std::shared_ptr<const Architecture> cut(const Architecture& model, std::int64_t layers) {
   auto out = std::make_shared<Architecture>(model);
@@ -62,11 +62,16 @@ Bytes corrected(Bytes few, Bytes said_few, Bytes more, Bytes said_more, Bytes sa
   return said_all + common(few - said_few, more - said_more);
 }
 
-/// Without what processes take outside their allocators, which does not depend on layers.
+/// Without what processes take outside their allocators: predicted, and measured.
 Bytes of_job(const PhaseReport& phase) {
   Bytes outside = 0;
   for (const ProcessPhase& process : phase.processes) outside += process.outside;
   return phase.peak_device - outside;
+}
+Bytes outside(const Probe& probe) {
+  Bytes all = probe.used_by_others + probe.outside;
+  for (const auto& [name, context] : probe.neighbours) all += context;
+  return all;
 }
 
 /// One phase of all layers from the same phase of few and of more: `out` holds the latter's.
@@ -107,8 +112,9 @@ Probe extrapolate(const Measured& few, const Measured& more, const Report& predi
     const PhaseReport &said_few = *find(few.predicted, m.step, m.phase),
                       &said_more = *find(more.predicted, m.step, m.phase),
                       &said_all = *find(predicted, m.step, m.phase);
-    m.card_peak =
-        corrected(at->card_peak, of_job(said_few), m.card_peak, of_job(said_more), of_job(said_all));
+    m.card_peak = corrected(at->card_peak - outside(few.probe), of_job(said_few),
+                            m.card_peak - outside(more.probe), of_job(said_more), of_job(said_all)) +
+                  outside(more.probe);
     for (Bytes PhaseMeasurement::*figure :
          {&PhaseMeasurement::card_end, &PhaseMeasurement::nvml_card, &PhaseMeasurement::nvml_process,
           &PhaseMeasurement::host_resident, &PhaseMeasurement::pinned})

@@ -12,7 +12,7 @@ Job with_layers(const Job& job, std::int64_t layers);
 /// What predicts a job as it is probed.
 using Predict = std::function<Result<Report>(const Job&)>;
 
-/// The job with 2 and with 4 layers a model, run and predicted. Memory does not grow along a line with
+/// The job with 4 and with 8 layers a model, run and predicted. Memory does not grow along a line with
 /// layers: segments are taken in large pieces, and what one phase leaves behind another uses, so the
 /// prediction of all layers is what scales. What both depths took beyond their predictions (libraries,
 /// contexts, neighbours, blocks that wait for the card) does not depend on layers and is added to it; what

@@ -54,7 +54,7 @@ void add_notes(const Arguments& arguments, gpu::Validation& result) {
       "libraries, context and rates; only PyTorch's column proves the program");
   if (arguments.has("--quick"))
     result.notes.push_back(
-        "quick: run with 2 and 4 layers a model; what both took beyond their predictions is added to the "
+        "quick: run with 4 and 8 layers a model; what both took beyond their predictions is added to the "
         "prediction of all layers");
   if (result.out_of_memory)
     result.notes.push_back(

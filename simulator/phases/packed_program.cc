@@ -241,7 +241,8 @@ void PackedProgram::optimizer_step() {
     return;
   }
   if (role().optimizer.clip)
-    tape::clip_grad_norm(tape_, optimizer_->parameters(), role().sharding.kind == ShardingKind::fsdp2);
+    tape::clip_grad_norm(tape_, optimizer_->parameters(),
+                         {.ranks = context_.ranks, .dtensor = role().sharding.kind == ShardingKind::fsdp2});
   optimizer_->step();
   optimizer_->zero_grad();
 }

@@ -37,7 +37,7 @@ void ShardedRole::before_micro_batch(std::int64_t micro_batch, std::int64_t micr
 void ShardedRole::clip_gradients() {
   // Shards on the host are clipped there.
   if (role().sharding.cpu_offload) return;
-  tape::clip_grad_norm(tape_, optimizer_->parameters(), true);
+  tape::clip_grad_norm(tape_, optimizer_->parameters(), {.ranks = context_.ranks, .dtensor = true});
 }
 
 void ShardedRole::move(unsigned parts, bool to_device, bool first_step) {

@@ -1,9 +1,11 @@
-"""Writes the tables of docs/GPU.md from committed results, between its markers.
+"""Writes the tables of docs/GPU.md and the GPU part of docs/ACCURACY.md from committed results, between their markers
+(at the end of a document that has none).
 
-usage: python3 validator/scripts/gpu_tables.py          (from anywhere; --check fails where the document is out of date)
+usage: python3 validator/scripts/gpu_tables.py          (from anywhere; --check fails where a document is out of date)
 
 validator/results/*/validate.jsonl holds one line a job: {"name": …, "validation": headroom.validation/1}; `pytorch` beside
-it the recordings that gave the third column. Where a job was run on several days, the newest folder counts.
+it the recordings that gave the third column; calibrate*.json the times of kernels, of which the last counts. Where a job
+was run on several days, the newest folder counts.
 """
 
 import json
@@ -11,7 +13,7 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-DOCUMENT = ROOT / "docs" / "GPU.md"
+DOCUMENT, ACCURACY = ROOT / "docs" / "GPU.md", ROOT / "docs" / "ACCURACY.md"
 BEGIN, END = "<!-- tables: gpu_tables.py -->\n", "<!-- end of tables -->\n"
 
 
@@ -45,7 +47,7 @@ def overview(runs):
         ends = " (out of memory, as asked)" if v["out_of_memory"] else ""
         card = v["gpu"].removeprefix("NVIDIA ").removesuffix(" 80GB HBM3")
         yield (f"| {name}{ends} | {card} | {ranks} | {v['probe_errors']['phases']} | {percent(v['probe_errors'])} | "
-               f"{percent(v['pytorch_errors'])} | {operations:,} | {touched:,} |")
+               f"{'–' if v['out_of_memory'] else percent(v['pytorch_errors'])} | {operations:,} | {touched:,} |")
 
 
 def highest(rows, *path):
@@ -70,24 +72,79 @@ def columns(runs):
         yield f"| {name} | " + " | ".join("–" if cell is None else gib(cell) for cell in cells) + " |"
 
 
-def tables():
+def versions(runs):
+    seen = {}
+    for _, v in runs.values():
+        for what, version in v["versions"].items():
+            seen.setdefault(what, set()).add(version)
+    named = {"cuda": "CUDA", "driver": "driver", "nccl": "NCCL"}
+    return ", ".join(f"{named.get(what, what)} {' and '.join(sorted(found))}" for what, found in sorted(seen.items()))
+
+
+def over_all(runs):
+    """Jobs that ended, at full depth: the mean of their means and the worst phase of all."""
+    def figures(key):
+        found = [v[key] for name, (_, v) in runs.items()
+                 if v[key]["phases"] and not v["out_of_memory"] and "quick" not in name]
+        return len(found), sum(e["mean"] for e in found) / len(found), max(e["worst"] for e in found)
+    for key, whom in (("probe_errors", "device peak against the probe"), ("pytorch_errors", "reserved peak against PyTorch")):
+        jobs, mean, worst = figures(key)
+        yield f"* {whom}: {jobs} jobs, mean {100 * mean:.2f} %, worst phase {100 * worst:.2f} %"
+
+
+def kernels():
+    for path in sorted(ROOT.glob("validator/results/*/calibrate*.json"), reverse=True):
+        measured = json.loads(path.read_text())
+        rows = [r for r in measured["rates"] if r["kind"].startswith("kernel ")]
+        if rows:
+            break
+    rate = lambda r: r["bytes"] / r["seconds"]
+    copy = max(rate(r) for r in measured["rates"] if r["kind"] == "copy")
+    flops = lambda kind: max(r["flops"] / r["seconds"] for r in measured["rates"] if r["kind"] == kind) / 1e12
+    share = {}
+    for r in rows:
+        share.setdefault(r["kind"].removeprefix("kernel "), {})[r["dtype"]] = 100 * rate(r) / copy
+    least = min((value, name, dtype) for name, by in share.items() for dtype, value in by.items())
+    card = measured["gpu"].removeprefix("NVIDIA ").removesuffix(" 80GB HBM3")
+    yield (f"Kernels on one {card} (`{path.relative_to(ROOT)}`): a copy moves {copy / 1e9:,.0f} GB/s; matrix products reach "
+           f"{flops('matrix'):.0f} TFLOP/s, attention {flops('attention forward'):.0f} forward and "
+           f"{flops('attention backward'):.0f} backward. Share of the copy's rate, the least "
+           f"{least[0]:.0f} % ({least[1]}, {least[2]}):")
+    yield ""
+    dtypes = sorted({dtype for by in share.values() for dtype in by})
+    yield "| kernel | " + " | ".join(dtypes) + " |"
+    yield "| --- |" + " ---: |" * len(dtypes)
+    for name, by in share.items():
+        yield f"| {name} | " + " | ".join(f"{by[d]:.0f} %" if d in by else "–" for d in dtypes) + " |"
+
+
+def jobs():
     runs = newest_runs()
     three = list(columns(runs))
-    text = "\n".join(overview(runs)) + "\n"
+    text = f"With {versions(runs)}. Jobs at full depth that ended:\n\n" + "\n".join(over_all(runs)) + "\n\n"
+    text += "\n".join(overview(runs)) + "\n"
     if len(three) > 2:
         text += "\nThe same job predicted, as a probe, and in real PyTorch on the same card (`validator/pytorch/rlhf_step.py`):\n\n"
         text += "\n".join(three) + "\n"
     return text
 
 
+def between_markers(document, text):
+    written = document.read_text()
+    if BEGIN not in written:
+        written += "\n" + BEGIN + END
+    head, rest = written.split(BEGIN)
+    return head + BEGIN + "\n" + text + "\n" + END + rest.split(END)[1]
+
+
 def main():
-    document = DOCUMENT.read_text()
-    head, rest = document.split(BEGIN)
-    tail = rest.split(END)[1]
-    made = head + BEGIN + "\n" + tables() + "\n" + END + tail
+    of_accuracy = "## On GPUs\n\nThe predicted program as real work on a card (docs/GPU.md says what that proves). " + jobs()
+    made = {DOCUMENT: between_markers(DOCUMENT, jobs() + "\n" + "\n".join(kernels()) + "\n"),
+            ACCURACY: between_markers(ACCURACY, of_accuracy)}
     if "--check" in sys.argv:
-        sys.exit(made != document)
-    DOCUMENT.write_text(made)
+        sys.exit(any(document.read_text() != text for document, text in made.items()))
+    for document, text in made.items():
+        document.write_text(text)
 
 
 if __name__ == "__main__":

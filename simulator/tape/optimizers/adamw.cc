@@ -116,11 +116,21 @@ void AdamW::zero_grad() {
 
 namespace {
 
-/// The norm of all norms. Sharded gradients (DTensor): the squares are summed over ranks first.
-Tensor joint_norm(Tape& tape, const Tensor& norms, bool sharded) {
-  if (!sharded) return reduce(kLinalg, norms.dtype(), 4, norms, 1u, false);
+void sum_over_ranks(Tape& tape, const Tensor& in, const Tensor& out, std::int64_t ranks) {
+  if (ranks > 1 && tape.wants_operations())
+    Work(tape, OperationKind::all_reduce, kAllReduce).in(in).out(out).sizes({ranks}).run();
+}
+
+/// The norm of all norms, of shards over all their ranks. DTensors: the squares are summed over ranks first.
+Tensor joint_norm(Tape& tape, const Tensor& norms, const GradientShards& shards) {
+  if (!shards.dtensor) {
+    Tensor total = reduce(kLinalg, norms.dtype(), 4, norms, 1u, false);
+    sum_over_ranks(tape, total, total, shards.ranks);
+    return total;
+  }
   Tensor squares = plain(kPow, norms.dtype(), norms);
   Tensor summed = tape.empty(norms.shape(), norms.dtype(), kAllReduce);
+  sum_over_ranks(tape, squares, summed, shards.ranks);
   Tensor roots = plain(kPow, norms.dtype(), summed);
   drop(squares, summed);
   return reduce(kLinalg, roots.dtype(), 4, std::move(roots), 1u, false);
@@ -128,7 +138,7 @@ Tensor joint_norm(Tape& tape, const Tensor& norms, bool sharded) {
 
 }  // namespace
 
-void clip_grad_norm(Tape& tape, std::span<const Tensor> parameters, bool sharded) {
+void clip_grad_norm(Tape& tape, std::span<const Tensor> parameters, const GradientShards& shards) {
   const GradMode no_grad(tape, false);
   const ComponentScope component(tape, Component::temporaries);
   std::int64_t count = 0, chunks = 0;
@@ -150,7 +160,7 @@ void clip_grad_norm(Tape& tape, std::span<const Tensor> parameters, bool sharded
   }
   partial.reset();
   Tensor stacked = tape.empty({count}, dtype, kStack);
-  Tensor total = joint_norm(tape, stacked, sharded);
+  Tensor total = joint_norm(tape, stacked, shards);
   stacked.reset();
   while (!norms.empty()) norms.pop_back();
   Tensor shifted = add_scalar(total);

@@ -44,8 +44,14 @@ class AdamW {
   Tensor code_, unsigned_code_;  ///< of 8-bit states
 };
 
+/// Whose parts a rank's gradients are: `ranks` of one group, as DTensors (FSDP2) or flat (FSDP1). Norms are
+/// summed over them.
+struct GradientShards {
+  std::int64_t ranks = 1;
+  bool dtensor = false;
+};
+
 /// torch.nn.utils.clip_grad_norm_, foreach: partial norms, one norm a tensor, their joint norm, a factor.
-/// `sharded`: gradients are FSDP2 shards, whose norms are summed over ranks.
-void clip_grad_norm(Tape& tape, std::span<const Tensor> parameters, bool sharded = false);
+void clip_grad_norm(Tape& tape, std::span<const Tensor> parameters, const GradientShards& shards = {});
 
 }  // namespace headroom::tape

@@ -60,6 +60,13 @@ TEST(Extrapolate, CountsTheCardWithWhatLiesOutsideAllocators) {
   EXPECT_EQ(probe.phases[0].card_peak, kAll + kMiB + kOutside + kOthers);
 }
 
+// What lies outside allocators is no part of what a depth took less than its prediction.
+TEST(Extrapolate, LooksAtTheCardWithoutWhatLiesOutsideAllocators) {
+  const Probe probe = extrapolate(measured(kFew, kFew - kMiB), measured(kMore, kMore - 900 * kMiB),
+                                  report(kAll, 800 * kMiB), 2, 4, 28);
+  EXPECT_EQ(probe.phases[0].card_peak, kAll - kMiB + kOutside + kOthers);
+}
+
 TEST(Extrapolate, DrawsSecondsAlongALineButNeverBelowWhatRan) {
   Measured few = measured(kFew, kFew), more = measured(kMore, kMore);
   few.probe.phases[0].seconds = 1;
