@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "validator/comparison.h"
+
 namespace headroom::gpu {
 namespace {
 
@@ -62,16 +64,10 @@ Bytes corrected(Bytes few, Bytes said_few, Bytes more, Bytes said_more, Bytes sa
   return said_all + common(few - said_few, more - said_more);
 }
 
-/// Without what processes take outside their allocators: predicted, and measured.
-Bytes of_job(const PhaseReport& phase) {
-  Bytes outside = 0;
-  for (const ProcessPhase& process : phase.processes) outside += process.outside;
-  return phase.peak_device - outside;
-}
-Bytes outside(const Probe& probe) {
-  Bytes all = probe.used_by_others + probe.outside;
-  for (const auto& [name, context] : probe.neighbours) all += context;
-  return all;
+const ValidationRow* find(const Validation& validation, const PhaseMeasurement& phase) {
+  for (const ValidationRow& row : validation.rows)
+    if (row.step == phase.step && row.phase == phase.phase) return &row;
+  return nullptr;
 }
 
 /// One phase of all layers from the same phase of few and of more: `out` holds the latter's.
@@ -98,6 +94,9 @@ Job with_layers(const Job& job, std::int64_t layers) {
 Probe extrapolate(const Measured& few, const Measured& more, const Report& predicted, double few_layers,
                   double more_layers, double layers) {
   const Line line{few_layers, more_layers, layers};
+  const Validation of_few = compare(few.predicted, few.probe, {}),
+                   of_more = compare(more.predicted, more.probe, {}),
+                   of_all = compare(predicted, more.probe, {});
   Probe out = more.probe;
   std::erase_if(out.phases, [&](const PhaseMeasurement& m) {
     return find(few.probe.report, m.step, m.phase) == nullptr ||
@@ -112,9 +111,10 @@ Probe extrapolate(const Measured& few, const Measured& more, const Report& predi
     const PhaseReport &said_few = *find(few.predicted, m.step, m.phase),
                       &said_more = *find(more.predicted, m.step, m.phase),
                       &said_all = *find(predicted, m.step, m.phase);
-    m.card_peak = corrected(at->card_peak - outside(few.probe), of_job(said_few),
-                            m.card_peak - outside(more.probe), of_job(said_more), of_job(said_all)) +
-                  outside(more.probe);
+    const ValidationRow *a = find(of_few, m), *b = find(of_more, m), *all = find(of_all, m);
+    if (a != nullptr && b != nullptr && all != nullptr)
+      m.card_peak = out.used_by_others + corrected(a->probe_device, a->predicted_device, b->probe_device,
+                                                   b->predicted_device, all->predicted_device);
     for (Bytes PhaseMeasurement::*figure :
          {&PhaseMeasurement::card_end, &PhaseMeasurement::nvml_card, &PhaseMeasurement::nvml_process,
           &PhaseMeasurement::host_resident, &PhaseMeasurement::pinned})

@@ -67,6 +67,30 @@ TEST(Extrapolate, LooksAtTheCardWithoutWhatLiesOutsideAllocators) {
   EXPECT_EQ(probe.phases[0].card_peak, kAll - kMiB + kOutside + kOthers);
 }
 
+// An engine's process holds everything that is predicted of it, what lies outside its allocator too.
+TEST(Extrapolate, LeavesNeighboursAsTheyArePredicted) {
+  const auto with_engine = [](Report report, Bytes predicted_outside) {
+    PhaseReport& phase = report.devices[0].phases[0];
+    phase.peak_device += kGiB + predicted_outside;
+    ProcessPhase& engine = phase.processes.emplace_back();
+    engine.process = "rollout";
+    engine.peak_reserved = kGiB;
+    engine.outside = predicted_outside;
+    return report;
+  };
+  const auto found = [&](Bytes predicted, Bytes really) {
+    Measured out = measured(predicted, really);
+    out.predicted = with_engine(out.predicted, 2 * kGiB);
+    out.probe.report = with_engine(out.probe.report, 2 * kGiB);
+    out.probe.neighbours["rollout"] = kGiB / 2;
+    out.probe.phases[0].card_peak += 3 * kGiB;
+    return out;
+  };
+  const Probe probe = extrapolate(found(kFew, kFew), found(kMore, kMore - kGiB),
+                                  with_engine(report(kAll, 800 * kMiB), 2 * kGiB), 4, 8, 28);
+  EXPECT_EQ(probe.phases[0].card_peak, kAll + 3 * kGiB + kOutside + kOthers);
+}
+
 TEST(Extrapolate, DrawsSecondsAlongALineButNeverBelowWhatRan) {
   Measured few = measured(kFew, kFew), more = measured(kMore, kMore);
   few.probe.phases[0].seconds = 1;
