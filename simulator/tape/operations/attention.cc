@@ -1,6 +1,7 @@
 #include "simulator/tape/operations/attention.h"
 
 #include "simulator/tape/core/autocast.h"
+#include "simulator/tape/operations/fp32_attention.h"
 #include "simulator/tape/operations/work.h"
 
 namespace headroom::tape {
@@ -60,6 +61,13 @@ Tensor attention(Arg query, Arg key, Arg value, const Tensor& bias, bool causal)
   Tensor v = autocast_cast(*value, tape);
   Tensor k = autocast_cast(*key, tape);
   Tensor q = autocast_cast(*query, tape);
+  if (q.dtype() == DType::fp32) {
+    const bool grouped = k.size(1) != q.size(1);
+    Tensor out = grouped ? composite_attention(q, k, v, causal) : efficient_attention(q, k, v, bias);
+    drop(q, k, v);
+    done(query, key, value);
+    return out;
+  }
   Node* node = nullptr;
   const bool recorded = tape.grad_enabled() && (q.requires_grad() || k.requires_grad() || v.requires_grad());
   if (recorded) {

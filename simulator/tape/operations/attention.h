@@ -6,7 +6,8 @@ namespace headroom::tape {
 
 /// torch.nn.functional.scaled_dot_product_attention on [B,heads,T,d] views, keys and values with their own
 /// number of heads (enable_gqa). The result has the query's memory order. Saves key, query, value,
-/// logsumexp, result, offset, seed; the log-sum-exp exists only when gradients are wanted.
+/// logsumexp, result, offset, seed; the log-sum-exp exists only when gradients are wanted. fp32 takes
+/// other kernels: see fp32_attention.h.
 Tensor scaled_dot_product_attention(Arg query, Arg key, Arg value, bool causal = true);
 
 /// The same with an explicit mask [B or 1,1,T,columns] of booleans, which becomes numbers to add, of the

@@ -14,8 +14,20 @@ const std::uint16_t kEmbedding = operation_name("aten::embedding"),
 /// Above this, embedding_dense_backward sorts the indices and sums segment by segment.
 constexpr std::int64_t kUnsortedIndices = 3072;
 constexpr std::int64_t kRowsAThread = 10;
-/// CUB's scratch memory beside its double buffers, about.
-constexpr Bytes kScratch = 1024;
+
+/// CUB's scratch memory. A sort of 64-bit keys with 64-bit values: a second buffer of each, a histogram for
+/// each of its digits twice, and one more for every tile of keys.
+constexpr std::int64_t kAlignment = 256, kHistogram = 256 * 4, kSortTile = 4224;
+Bytes sort_scratch(std::int64_t n) {
+  return 2 * ceil_div(n * 8, kAlignment) * kAlignment + 16 * kHistogram +
+         ceil_div(n, kSortTile) * kHistogram + 2 * kAlignment - 1;
+}
+/// A scan: the state of every tile and of 32 before the first.
+constexpr std::int64_t kScanTile = 512;
+Bytes scan_scratch(std::int64_t n) {
+  return ceil_div(8 * (32 + ceil_div(n, kScanTile)), kAlignment) * kAlignment + 3 * kAlignment - 1;
+}
+constexpr Bytes kUniqueScratch = 1279;
 
 void embedding_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
   const Tensor indices = node.unpack(0);
@@ -32,17 +44,17 @@ void embedding_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out)
   const Tensor sorted = integers(n), origin = integers(n);
   {
     const Tensor range = integers(n);
-    const Tensor sorting = tape.empty({2 * n * 8 + kScratch}, DType::uint8, name);
+    const Tensor sorting = tape.empty({sort_scratch(n)}, DType::uint8, name);
   }
   out[0] = tape.empty({rows, width}, in[0].dtype(), name);
   const Tensor segments = integers(n), count = integers(1);
   {
     const Tensor keys = integers(n);
-    const Tensor unique = tape.empty({kScratch}, DType::uint8, name);
+    const Tensor unique = tape.empty({kUniqueScratch}, DType::uint8, name);
   }
   const std::int64_t most = std::min(n, rows);
   const Tensor partials = integers(most), offsets = integers(most);
-  { const Tensor scan = tape.empty({kScratch}, DType::uint8, name); }
+  { const Tensor scan = tape.empty({scan_scratch(most)}, DType::uint8, name); }
   const Tensor partial_count = integers(1);
   const std::int64_t pieces = n / kRowsAThread + most;
   const Tensor piece_offsets = integers(pieces);

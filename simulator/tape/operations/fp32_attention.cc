@@ -1,0 +1,167 @@
+#include "simulator/tape/operations/fp32_attention.h"
+
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/linear.h"
+#include "simulator/tape/operations/losses.h"
+#include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/views.h"
+#include "simulator/tape/operations/work.h"
+
+namespace headroom::tape {
+namespace {
+
+const std::uint16_t kEfficient = operation_name("aten::_scaled_dot_product_efficient_attention"),
+                    kEfficientBackward = operation_name("ScaledDotProductEfficientAttentionBackward0"),
+                    kComposite = operation_name("aten::_scaled_dot_product_attention_math"),
+                    kEmptyRows = operation_name("aten::_safe_softmax");
+
+constexpr std::int64_t kLogSumExpRows = 32, kBiasColumns = 8;
+constexpr std::int64_t kTileColumns = 64, kTileLock = 16;
+
+/// A tensor [B,heads,T,d] laid out [B,T,heads,d].
+Tensor by_token(Tape& tape, const Shape& shape, DType dtype, std::uint16_t name) {
+  const Tensor made = tape.empty({shape[0], shape[2], shape[1], shape[3]}, dtype, name);
+  return tape.alias(made, tape::transpose(made.shape(), 1, 2));
+}
+
+double flops(const Tensor& query, const Tensor& key, double products) {
+  return 2.0 * products * static_cast<double>(query.elements()) * static_cast<double>(key.size(2));
+}
+
+Bytes backward_workspace(const Shape& query) {
+  const std::int64_t rows = query[3] <= kTileColumns ? 64 : 128;
+  const std::int64_t tiles = ceil_div(query[2], rows) * ceil_div(query[3], kTileColumns);
+  return query[0] * query[1] * tiles * (kTileLock + rows * kTileColumns * 4);
+}
+
+void efficient_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
+  const int first = static_cast<int>(node.numbers[0]);
+  Tensor bias;
+  if (first > 0) bias = node.unpack(0);
+  const Tensor key = node.unpack(first), query = node.unpack(first + 1), value = node.unpack(first + 2),
+               logsumexp = node.unpack(first + 3), result = node.unpack(first + 4);
+  Tape& tape = *node.tape;
+  const std::uint16_t name = node.name;
+  out[0] = by_token(tape, query.shape(), query.dtype(), name);
+  out[1] = by_token(tape, key.shape(), key.dtype(), name);
+  out[2] = by_token(tape, value.shape(), value.dtype(), name);
+  const ComponentScope component(tape, Component::temporaries);
+  Tensor product = elementwise(name, DType::fp32, {&in[0], &result});
+  Tensor sums = tape.empty({query.size(0), query.size(2), query.size(1)}, DType::fp32, name);
+  Tensor turned = tape.empty({query.size(0), query.size(1), query.size(2)}, DType::fp32, name);
+  drop(sums, product);
+  Tensor workspace = tape.empty({backward_workspace(query.shape())}, DType::uint8, name);
+  if (tape.wants_operations())
+    Work(tape, OperationKind::attention_backward, name)
+        .in(in[0])
+        .in(query)
+        .in(key)
+        .in(value)
+        .in(result)
+        .in(logsumexp)
+        .in(workspace)
+        .out(out[0])
+        .out(out[1])
+        .out(out[2])
+        .sizes({query.size(0), query.size(2), key.size(2), query.size(1), key.size(1), query.size(3)})
+        .flops(flops(query, key, 5))
+        .run();
+  drop(turned, workspace);
+}
+
+/// Scores' mask of a causal composite attention: the lower triangle as flags, then as numbers.
+Tensor causal_bias(Tape& tape, std::int64_t rows, std::int64_t columns, DType dtype) {
+  const auto flags = [&] { return tape.empty({rows, columns}, DType::boolean, kComposite); };
+  Tensor ones = flags();
+  Tensor lower = flags();
+  ones.reset();
+  Tensor zero = tape.empty({}, dtype, kComposite), lowest = tape.empty({}, dtype, kComposite);
+  Tensor bias = tape.empty({rows, columns}, dtype, kComposite);
+  drop(lowest, zero, lower);
+  return bias;
+}
+
+/// [B,groups,S,d] copied for each of `heads` query heads.
+Tensor repeated(const Tensor& grouped, std::int64_t heads) {
+  const std::int64_t groups = heads / grouped.size(1);
+  if (groups == 1) return grouped;
+  const std::int64_t batch = grouped.size(0), columns = grouped.size(2), d = grouped.size(3);
+  Tensor wide = expand(unsqueeze(grouped, 2), {batch, grouped.size(1), groups, columns, d});
+  return view(contiguous(std::move(wide)), {batch, heads, columns, d});
+}
+
+}  // namespace
+
+Tensor efficient_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& bias) {
+  Tape& tape = query.tape();
+  Tensor padded;
+  if (bias.defined() && bias.size(-1) % kBiasColumns != 0) {
+    Shape wide = bias.shape();
+    wide.size[static_cast<std::size_t>(wide.rank - 1)] = ceil_div(bias.size(-1), kBiasColumns) * kBiasColumns;
+    set_contiguous(wide);
+    padded = tape.empty(wide, bias.dtype(), kEfficient);
+  } else {
+    padded = bias;
+  }
+  const bool recorded =
+      tape.grad_enabled() && (query.requires_grad() || key.requires_grad() || value.requires_grad());
+  Node* node = nullptr;
+  if (recorded) {
+    node = tape.node(kEfficientBackward, efficient_backward, {&query, &key, &value});
+    node->numbers[0] = padded.defined() ? 1 : 0;
+    if (padded.defined()) tape.save(node, padded);
+    for (const Tensor* saved : {&key, &query, &value}) tape.save(node, *saved);
+  }
+  Shape shape = query.shape();
+  shape.size[3] = value.size(3);
+  Tensor out = by_token(tape, shape, query.dtype(), kEfficient);
+  Tensor logsumexp;
+  if (recorded) {
+    const std::int64_t rows = ceil_div(query.size(2), kLogSumExpRows) * kLogSumExpRows;
+    logsumexp = tape.empty({query.size(0), query.size(1), rows}, DType::fp32, kEfficient);
+  }
+  if (tape.wants_operations())
+    Work(tape, OperationKind::attention_forward, kEfficient)
+        .in(query)
+        .in(key)
+        .in(value)
+        .out(out)
+        .out(logsumexp)
+        .sizes({query.size(0), query.size(2), key.size(2), query.size(1), key.size(1), query.size(3)})
+        .flops(flops(query, key, 2))
+        .run();
+  if (node != nullptr)
+    for (const Tensor* saved : {&logsumexp, &out}) tape.save(node, *saved);
+  tape.attach(out, node);
+  drop(logsumexp, padded);
+  return out;
+}
+
+Tensor composite_attention(const Tensor& query, const Tensor& key, const Tensor& value, bool causal) {
+  Tape& tape = query.tape();
+  const std::int64_t batch = query.size(0), heads = query.size(1), rows = query.size(2),
+                     columns = key.size(2);
+  Tensor scaled = mul_scalar(query);
+  Tensor bias;
+  if (causal && rows > 1) bias = causal_bias(tape, rows, columns, query.dtype());
+  Tensor keys = repeated(key, heads), values = repeated(value, heads);
+  Tensor scores;
+  {
+    Tensor scaled_keys = mul_scalar(keys);
+    scores = matmul(scaled, transpose(scaled_keys, 2, 3));
+  }
+  if (bias.defined()) add_in_place(scores, bias);
+  Tensor weights = softmax(scores, scores.dtype());
+  {
+    Tensor infinite = plain(kEmptyRows, DType::boolean, weights);
+    Tensor empty = tape.empty({batch, heads, rows, 1}, DType::boolean, kEmptyRows);
+    Tensor zero = tape.empty({}, weights.dtype(), kEmptyRows);
+    drop(zero, empty, infinite);
+  }
+  scores.reset();
+  Tensor out = matmul(weights, values);
+  drop(keys, values, scaled, bias, weights);
+  return out;
+}
+
+}  // namespace headroom::tape
