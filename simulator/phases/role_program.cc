@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "simulator/job/names.h"
 #include "simulator/phases/deepspeed_chat_role.h"
@@ -30,9 +32,11 @@ const std::uint16_t kClone = tape::operation_name("aten::clone"),
                     kScaler = tape::operation_name("GradScaler"),
                     kSync = tape::operation_name("weight_sync::bucket");
 
-/// Families whose generation config has no token to begin with.
+/// Families whose configuration has a token to begin with.
 bool has_begin_token(const Architecture& model) {
-  return model.family.rfind("qwen", 0) != 0;
+  constexpr std::array<std::string_view, 10> kWithout = {
+      "glm", "glm4", "gpt_oss", "olmo", "olmo2", "olmoe", "qwen2", "qwen3", "qwen2_moe", "qwen3_moe"};
+  return std::find(kWithout.begin(), kWithout.end(), model.family) == kWithout.end();
 }
 
 Tensor rows(const Tensor& tensor, std::int64_t first, std::int64_t count) {
@@ -110,6 +114,7 @@ Tensor RoleProgram::generate(const Experience& experience) {
   tape::SampleOptions options;
   options.new_tokens = experience.response;
   options.begin_token = has_begin_token(*role().model);
+  options.weights_on_host = role().sharding.cpu_offload;
   Tensor out = tape::sample(*model_, experience.prompts, options);
   model_->options().training = role().trained;
   return out;
@@ -340,8 +345,19 @@ void RoleProgram::move(unsigned parts, bool device, bool) {
       one(state.square_average_maxima);
     }
   if ((parts & kWeights) != 0) {
-    for (const tape::ParameterSlot& slot : model_->parameters()) one(*slot.tensor);
-    for (const Tensor* buffer : model_->buffers()) one(*buffer);
+    // Module by module: the body's buffers come before a head of its own.
+    const Tensor* head = &model_->head_table();
+    bool moved = false;
+    const auto move_buffers = [&] {
+      if (!moved)
+        for (const Tensor* buffer : model_->buffers()) one(*buffer);
+      moved = true;
+    };
+    for (const tape::ParameterSlot& slot : model_->parameters()) {
+      if (slot.tensor == head && !slot.embedding) move_buffers();
+      one(*slot.tensor);
+    }
+    move_buffers();
   }
   if ((parts & kMasterWeights) != 0)
     for (const Tensor& master : masters_) one(master);

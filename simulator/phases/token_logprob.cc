@@ -1,5 +1,6 @@
 #include "simulator/phases/token_logprob.h"
 
+#include "simulator/tape/core/autocast.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/losses.h"
 #include "simulator/tape/operations/pointwise.h"
@@ -21,8 +22,17 @@ Tensor by_log_softmax(const Tensor& logits, const Tensor& tokens) {
 Tensor by_cross_entropy(const Tensor& logits, const Tensor& tokens) {
   Tensor rows = tape::reshape(logits, {-1, logits.size(-1)});
   Tensor targets = tape::reshape(tokens, {-1});
-  Tensor table = tape::log_softmax(rows);
-  Tensor loss = tape::nll_loss(std::move(table), targets);
+  Tensor loss;
+  {
+    // Autocast widens the log-probabilities, not the logits.
+    Tensor table;
+    {
+      const tape::Autocast off(rows.tape(), false);
+      table = tape::log_softmax(rows);
+    }
+    Tensor wide = tape::autocast_fp32(table, rows.tape());
+    loss = tape::nll_loss(std::move(wide), targets);
+  }
   tape::drop(rows, targets);
   Tensor shaped = tape::view(std::move(loss), {tokens.size(0), tokens.size(1)});
   return tape::neg(std::move(shaped));

@@ -17,6 +17,7 @@ Precision precision_of(const Settings& s, bool trained) {
     p.weights = s.frozen_dtype.value_or(s.precision == "fp32" ? DType::fp32 : DType::bf16);
     p.gradients = p.weights;
     if (!p.autocast) p.compute = p.weights;
+    if (s.precision == "fsdp" && s.shard_frozen) p.compute = DType::bf16;
     return p;
   }
   if (s.precision == "fp16") p.weights = p.compute = DType::fp16;

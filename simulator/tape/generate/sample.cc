@@ -72,6 +72,7 @@ class Sampler {
       any = flags({}, kTokens);
       drop(negative, any);
     }
+    if (batch_ == 1) return;  // a single sequence is never padded
     Tensor last_is_padding = flags({batch_}, kTokens);
     any = flags({}, kTokens);
     drop(last_is_padding, any);
@@ -120,7 +121,32 @@ class Sampler {
     return options_.forward ? options_.forward(input) : model_.forward(input);
   }
 
+  /// Where the first parameter lies, which FSDP may have gathered on the device.
+  bool model_on_host() const {
+    return options_.weights_on_host && (*model_.parameters().front().tensor)->storage->bytes == 0;
+  }
+
+  /// What generate prepares is sent to the model's device; FSDP's root brings it back.
+  Tensor call_through_host(bool first) {
+    const Shape tokens{batch_, first ? prompt_ : 1};
+    {
+      Tensor ids = integers(tokens, kTokens);
+      Tensor positions;
+      if (!first) positions = integers(tokens, kPositions);
+      drop(positions, ids);
+    }
+    Tensor ids = integers(tokens, kTokens);
+    Tensor positions = integers(tokens, kPositions);
+    Tensor mask = integers({batch_, mask_.size(1)}, kMask);
+    ModelInput input{ids, mask, positions, &cache_, 1, options_.padded};
+    Tensor logits = call(input);
+    input = {};
+    drop(ids, positions, mask);
+    return logits;
+  }
+
   Tensor forward(std::int64_t index) {
+    if (model_on_host()) return call_through_host(index == 0);
     ModelInput input;
     if (index == 0) {
       prefill_positions_ = integers({batch_, prompt_}, kPositions);

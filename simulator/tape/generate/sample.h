@@ -18,6 +18,7 @@ struct SampleOptions {
   Tensor mask = {};               ///< [B,P] int64 of the caller; undefined: made here, of ones
   std::function<Tensor(const ModelInput&)> forward = {};  ///< in place of the model's own: wrapped
   bool padded = false;                                    ///< the mask has zeros
+  bool weights_on_host = false;  ///< unless gathered: a forward's inputs go there, and come back as it begins
 };
 
 /// Transformers' `generate(top_k=0, use_cache=True)`: prefill, then one token a forward with a growing cache,

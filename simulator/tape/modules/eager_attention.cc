@@ -1,8 +1,10 @@
 #include "simulator/tape/modules/eager_attention.h"
 
+#include "simulator/tape/core/autocast.h"
 #include "simulator/tape/modules/position_ids.h"
 #include "simulator/tape/operations/attention.h"
 #include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/dropout.h"
 #include "simulator/tape/operations/linear.h"
 #include "simulator/tape/operations/losses.h"
 #include "simulator/tape/operations/pointwise.h"
@@ -107,18 +109,26 @@ Tensor attend_eagerly(const EagerForm& form, const Tensor& query, const Tensor& 
   if (form.scaled) weights = mul_scalar(std::move(weights));
   if (form.softcap) weights = mul_scalar(tanh(div_scalar(std::move(weights))));
   if (mask.defined()) weights = add(weights, mask);
-  weights = to(softmax(weights, DType::fp32), form.fp32 ? value.dtype() : query.dtype());
+  if (form.own_dtype) {
+    Tensor scores = autocast_fp32(weights, query.tape());
+    const DType dtype = scores.dtype();
+    weights = softmax(std::move(scores), dtype);
+    weights = to(weights, value.dtype());
+  } else {
+    weights = to(softmax(weights, DType::fp32), form.fp32 ? value.dtype() : query.dtype());
+  }
+  if (form.dropout) weights = dropout(weights);
   Tensor out = matmul(weights, values);
   return contiguous(transpose(std::move(out), 1, 2));
 }
 
 Tensor attend_heads(AttentionImplementation implementation, const Tensor& query, const Tensor& key,
-                    const Tensor& value, const Tensor& mask, Tensor& weights) {
+                    const Tensor& value, const Tensor& mask, Tensor& weights, const EagerForm& form) {
   if (implementation != AttentionImplementation::eager)
     return transpose(mask.defined() ? masked_attention(query, key, value, mask)
                                     : scaled_dot_product_attention(query, key, value),
                      1, 2);
-  return attend_eagerly({}, query, key, value, mask, weights);
+  return attend_eagerly(form, query, key, value, mask, weights);
 }
 
 }  // namespace headroom::tape

@@ -21,6 +21,9 @@ struct EagerForm {
   bool scaled = true;    ///< scores are multiplied by a number (Bloom: inside the product)
   bool fp32 = false;     ///< queries and keys are widened first (GPT-J)
   bool softcap = false;  ///< scores go through tanh (Gemma 2)
+  bool own_dtype =
+      false;  ///< the softmax runs in the scores' dtype, its result is cast in a statement of its own
+  bool dropout = false;  ///< of the probabilities
 };
 Tensor attend_eagerly(const EagerForm& form, const Tensor& query, const Tensor& key, const Tensor& value,
                       const Tensor& mask, Tensor& weights);
@@ -29,6 +32,6 @@ Tensor attend_eagerly(const EagerForm& form, const Tensor& query, const Tensor& 
 /// probabilities, which the layer's caller holds until the layer returns: scores, scaled, masked, softmax in
 /// fp32, one copy of values that do not lie in order.
 Tensor attend_heads(AttentionImplementation implementation, const Tensor& query, const Tensor& key,
-                    const Tensor& value, const Tensor& mask, Tensor& weights);
+                    const Tensor& value, const Tensor& mask, Tensor& weights, const EagerForm& form = {});
 
 }  // namespace headroom::tape

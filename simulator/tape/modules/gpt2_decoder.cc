@@ -23,6 +23,8 @@ std::string name_of(int layer) {
 void Conv1dLayer::build(Model& model, const std::string& name, std::int64_t in, std::int64_t out, int layer) {
   owner = &model;
   module = model.intern(name);
+  transposed = true;
+  model.linears().push_back({name, this, layer});
   register_parameter(model, name + ".weight", weight, {in, out}, layer);
   register_parameter(model, name + ".bias", bias, {out}, layer);
 }
@@ -45,7 +47,8 @@ Tensor Conv1dLayer::multiply(const Tensor& input) const {
     rows = addmm(offset, x, matrix);
     drop(offset, x, matrix);
   }
-  return view(std::move(rows), {input.size(0), input.size(1), weight.size(1)});
+  Tensor result = view(std::move(rows), {input.size(0), input.size(1), weight.size(1)});
+  return lora ? adapted(input, std::move(result)) : result;
 }
 
 Gpt2Decoder::Gpt2Decoder(Tape& tape, const Architecture& architecture, const std::string& path,
@@ -150,7 +153,9 @@ Tensor Gpt2Decoder::attend(const DecoderLayer& layer, int index, const Tensor& h
     key = cache->layers[static_cast<std::size_t>(index)].keys;
     value = cache->layers[static_cast<std::size_t>(index)].values;
   }
-  Tensor out = attend_heads(options_.attention, query, key, value, mask, weights);
+  const EagerForm eager{.own_dtype = true,
+                        .dropout = options_.training && options_.dropout && decoder_.attention_dropout > 0};
+  Tensor out = attend_heads(options_.attention, query, key, value, mask, weights, eager);
   out = reshape(std::move(out), {batch, tokens, -1});
   out = layer.output(out);
   out = maybe_dropout(std::move(out), name_of(index) + ".attn.resid_dropout");

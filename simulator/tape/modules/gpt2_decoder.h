@@ -9,11 +9,7 @@
 namespace headroom::tape {
 
 /// Transformers' Conv1D: a linear whose weight is stored [in, out], as one addmm over flattened rows.
-struct Conv1dLayer {
-  Tensor weight, bias;
-  std::uint32_t module = 0;
-  const Model* owner = nullptr;
-
+struct Conv1dLayer : LinearLayer {
   void build(Model& model, const std::string& name, std::int64_t in, std::int64_t out, int layer);
   Tensor operator()(const Tensor& input) const;
 

@@ -11,24 +11,6 @@
 namespace headroom::tape {
 namespace {
 
-/// PEFT's Linear.forward: the adapter's branch runs in its own dtype on a cast of the input.
-Tensor with_adapter(const LinearLayer& layer, const Tensor& input) {
-  Tape& tape = input.tape();
-  Tensor result = linear(input, layer.weight, layer.bias);
-  const DType dtype = result.dtype();
-  {
-    const ModuleScope module(tape, layer.lora->module);
-    Tensor x = to(input, layer.lora->a.dtype());
-    Tensor thin = linear(x, layer.lora->a, {});
-    Tensor wide = linear(std::move(thin), layer.lora->b, {});
-    Tensor scaled = mul_scalar(std::move(wide));
-    result = add(result, std::move(scaled));
-    result = to(std::move(result), dtype);
-    x.reset();
-  }
-  return result;
-}
-
 /// LlamaRMSNorm.forward; Olmo2RMSNorm casts last.
 Tensor rms_norm(const NormLayer& layer, const Tensor& input) {
   const DType dtype = input.dtype();
@@ -105,11 +87,26 @@ void LinearLayer::build(Model& model, const std::string& name, std::int64_t out,
   if (with_bias) register_parameter(model, name + ".bias", bias, {out}, layer);
 }
 
+/// The adapter's branch runs in its own dtype on a cast of the input.
+Tensor LinearLayer::adapted(const Tensor& input, Tensor result) const {
+  const DType dtype = result.dtype();
+  const ModuleScope scope(input.tape(), lora->module);
+  Tensor x = to(input, lora->a.dtype());
+  Tensor thin = linear(x, lora->a, {});
+  Tensor wide = linear(std::move(thin), lora->b, {});
+  Tensor scaled = mul_scalar(std::move(wide));
+  result = add(result, std::move(scaled));
+  result = to(std::move(result), dtype);
+  x.reset();
+  return result;
+}
+
 Tensor LinearLayer::operator()(Arg input) const {
   Tape& tape = input->tape();
   const ModuleScope scope(tape, module);
   return between_hooks(module_hooks(*owner), module, input, [&](const Tensor& x) {
-    return lora ? with_adapter(*this, x) : linear(x, weight, bias);
+    Tensor out = linear(x, weight, bias);
+    return lora ? adapted(x, std::move(out)) : out;
   });
 }
 

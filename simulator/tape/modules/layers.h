@@ -17,15 +17,18 @@ struct LoraPair {
 
 /// torch.nn.Linear, with PEFT's adapter around it when there is one.
 struct LinearLayer {
-  Tensor weight;  ///< [out, in]
+  Tensor weight;  ///< [out, in]; transposed: [in, out]
   Tensor bias;    ///< [out] or undefined
   std::unique_ptr<LoraPair> lora;
   std::uint32_t module = 0;
   const Model* owner = nullptr;
+  bool transposed = false;
 
   void build(Model& model, const std::string& name, std::int64_t out, std::int64_t in, bool with_bias,
              int layer);
   Tensor operator()(Arg input) const;
+  /// PEFT's Linear.forward: `result` of the base layer and the adapter's branch.
+  Tensor adapted(const Tensor& input, Tensor result) const;
 };
 
 /// How a norm's code departs from its family's usual one.

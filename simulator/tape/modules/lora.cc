@@ -39,8 +39,8 @@ void add_lora(Model& model, const LoraSpec& spec) {
     layer.lora->module = model.intern(linear.name + ".lora");
     const ModuleScope module(tape, layer.lora->module);
     const DType dtype = layer.weight.dtype();
-    layer.lora->a = tape.parameter({spec.rank, layer.weight.size(1)}, dtype, true);
-    layer.lora->b = tape.parameter({layer.weight.size(0), spec.rank}, dtype, true);
+    layer.lora->a = tape.parameter({spec.rank, layer.weight.size(layer.transposed ? 0 : 1)}, dtype, true);
+    layer.lora->b = tape.parameter({layer.weight.size(layer.transposed ? 1 : 0), spec.rank}, dtype, true);
     insert_slots(model, layer, *layer.lora, linear.name, linear.layer_index);
     made.push_back(&layer.lora->a);
     made.push_back(&layer.lora->b);

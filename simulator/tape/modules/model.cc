@@ -92,10 +92,15 @@ void Model::build_head(const Tensor& embedding, const std::string& name) {
     }
     if (decoder_.head_bias) register_parameter(*this, name + ".bias", head_bias_, {decoder_.vocabulary}, -1);
   } else {
-    head_module_ = intern("v_head");
     const std::int64_t width = decoder_.embedding_dim > 0 ? decoder_.embedding_dim : decoder_.hidden;
-    register_parameter(*this, "v_head.weight", head_weight_, {1, width}, -1);
+    scalar_head_ = std::make_shared<LinearLayer>();
+    scalar_head_->build(*this, "v_head", 1, width, false, -1);
   }
+}
+
+const Tensor& Model::head_table() const {
+  if (scalar_head_) return scalar_head_->weight;
+  return tied_ != nullptr ? *tied_ : head_weight_;
 }
 
 Tensor Model::forward(const ModelInput& input) {
@@ -122,9 +127,7 @@ Tensor Model::forward(const ModelInput& input) {
     if (decoder_.logits_softcap > 0) out = mul_scalar(tanh(div_scalar(std::move(out))));
     if (logits_scaled_) out = mul_scalar(std::move(out));
   } else {
-    const ModuleScope module(tape_, head_module_);
-    out = between_hooks(module_hooks(*this), head_module_, hidden,
-                        [&](const Tensor& x) { return linear(x, head_weight_, {}); });
+    out = (*scalar_head_)(hidden);
     hidden.reset();
     out = squeeze(std::move(out), -1);
   }
@@ -155,8 +158,13 @@ Tensor Model::embed(std::uint32_t module, const Tensor& table, const Tensor& ids
 }
 
 Tensor Model::run_layer(int index, const Tensor& hidden, std::vector<Tensor> captured, const Region& region) {
-  const auto called = [this, index, region](const Tensor& input, std::span<const Tensor> kept) {
-    const bool hooked = hooks != nullptr && tape_.thread() == Thread::main;
+  const Recompute& recompute = options_.recompute;
+  const bool checkpointed =
+      options_.training && recompute.kind == RecomputeKind::full && index % recompute.every == 0;
+  // A reentrant checkpoint recomputes through the layer's hooks, the other form beneath them.
+  const bool reentrant = checkpointed && recompute.reentrant && engine != nullptr;
+  const auto called = [this, index, region, reentrant](const Tensor& input, std::span<const Tensor> kept) {
+    const bool hooked = hooks != nullptr && (reentrant || tape_.thread() == Thread::main);
     Tensor in = input;
     if (hooked) hooks->before_forward(index, in);
     Tensor out = region(in, kept);
@@ -164,11 +172,8 @@ Tensor Model::run_layer(int index, const Tensor& hidden, std::vector<Tensor> cap
     return out;
   };
   if (repeats_.active()) return repeats_.layer(index, hidden, [&] { return called(hidden, captured); });
-  const Recompute& recompute = options_.recompute;
-  if (!options_.training || recompute.kind != RecomputeKind::full || index % recompute.every != 0)
-    return called(hidden, captured);
-  if (recompute.reentrant && engine != nullptr)
-    return checkpoint_reentrant(tape_, *engine, called, hidden, std::move(captured));
+  if (!checkpointed) return called(hidden, captured);
+  if (reentrant) return checkpoint_reentrant(tape_, *engine, called, hidden, std::move(captured));
   return checkpoint(tape_, called, hidden, std::move(captured));
 }
 

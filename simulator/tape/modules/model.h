@@ -101,7 +101,7 @@ class Model {
   /// The body with its hooks and `top` in place of the head.
   Tensor forward(const ModelInput& input, const std::function<Tensor(Tensor hidden)>& top);
   /// The head's weight: [V,h], the embedding's table when tied.
-  const Tensor& head_table() const { return tied_ != nullptr ? *tied_ : head_weight_; }
+  const Tensor& head_table() const;
 
   std::vector<ParameterSlot>& parameters() { return parameters_; }
   /// Tensors that `.to(device)` moves beside the parameters.
@@ -138,6 +138,7 @@ class Model {
   std::vector<NamedLinear> linears_;
   const Tensor* tied_ = nullptr;
   Tensor head_weight_, head_bias_;
+  std::shared_ptr<LinearLayer> scalar_head_;
   std::uint32_t head_module_ = 0;
   bool logits_scaled_ = false;  ///< multiplied by a number
   LayerRepeats repeats_;

@@ -3,6 +3,7 @@
 #include "simulator/tape/modules/eager_attention.h"
 #include "simulator/tape/modules/position_ids.h"
 #include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/dropout.h"
 #include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/views.h"
 
@@ -47,8 +48,8 @@ Tensor NeoxDecoder::hidden_states(const ModelInput& input) {
   Tensor positions =
       input.position_ids.defined() ? input.position_ids : make_position_ids(tape_, input.ids.size(1));
   Tensor mask = attention_mask(options_.attention, input, positions, embeddings.dtype());
+  Tensor hidden = maybe_dropout(embeddings);
   auto [cos, sin] = rotary_(positions, embeddings.dtype());
-  Tensor hidden = embeddings;
   for (int i = 0; i < decoder_.layers; ++i) {
     const DecoderLayer& layer = layers_[static_cast<std::size_t>(i)];
     KvCache* cache = input.cache;
@@ -66,12 +67,13 @@ Tensor NeoxDecoder::run(const DecoderLayer& layer, int index, const Tensor& inpu
   const ModuleScope module(tape_, layer.module);
   Tensor weights, hidden, wide;
   Tensor attention = attend(layer, index, layer.attention_norm(input), shared, weights);
+  attention = maybe_dropout(std::move(attention));
   if (decoder_.layer(index).residual == ResidualKind::parallel) {
-    wide = mlp(layer, index, layer.mlp_norm(input));
+    wide = maybe_dropout(mlp(layer, index, layer.mlp_norm(input)));
     hidden = add(add(wide, attention), input);
   } else {
     attention = add(attention, input);
-    wide = mlp(layer, index, layer.mlp_norm(attention));
+    wide = maybe_dropout(mlp(layer, index, layer.mlp_norm(attention)));
     hidden = add(wide, attention);
   }
   drop(attention, weights, wide);
@@ -97,12 +99,18 @@ Tensor NeoxDecoder::attend(const DecoderLayer& layer, int index, Arg hidden, con
     key = shared.cache->layers[static_cast<std::size_t>(index)].keys;
     value = shared.cache->layers[static_cast<std::size_t>(index)].values;
   }
-  Tensor out = attend_heads(options_.attention, query, key, value, shared.mask, weights);
+  const EagerForm eager{.dropout = options_.training && options_.dropout && decoder_.attention_dropout > 0};
+  Tensor out = attend_heads(options_.attention, query, key, value, shared.mask, weights, eager);
   out = reshape(std::move(out), {batch, tokens, -1});
   out = layer.output(out);
   drop(qkv, query, key, value);
   done(hidden);
   return out;
+}
+
+Tensor NeoxDecoder::maybe_dropout(Tensor hidden) const {
+  if (!options_.training || !options_.dropout || decoder_.dropout <= 0) return hidden;
+  return dropout(std::move(hidden));
 }
 
 Tensor NeoxDecoder::mlp(const DecoderLayer& layer, int index, Arg input) {

@@ -31,6 +31,7 @@ class NeoxDecoder : public Model {
   void build_layer(DecoderLayer& own, int index);
   Tensor run(const DecoderLayer& layer, int index, const Tensor& input, const Shared& shared);
   Tensor attend(const DecoderLayer& layer, int index, Arg hidden, const Shared& shared, Tensor& weights);
+  Tensor maybe_dropout(Tensor hidden) const;
   Tensor mlp(const DecoderLayer& layer, int index, Arg input);
 
   Tensor embedding_;

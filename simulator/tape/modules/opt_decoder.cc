@@ -3,11 +3,11 @@
 #include "simulator/tape/modules/eager_attention.h"
 #include "simulator/tape/modules/module_hooks.h"
 #include "simulator/tape/modules/position_ids.h"
-#include "simulator/tape/operations/attention.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/dropout.h"
 #include "simulator/tape/operations/embedding.h"
 #include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/scan.h"
 #include "simulator/tape/operations/views.h"
 
 namespace headroom::tape {
@@ -17,9 +17,16 @@ const std::uint16_t kCumsum = operation_name("aten::cumsum");
 const std::uint16_t kAdd = operation_name("aten::add"), kSub = operation_name("aten::sub"),
                     kMul = operation_name("aten::mul");
 
+/// The running sum of a mask in fp32.
+Tensor scan(const Tensor& mask) {
+  Tensor out = plain(kCumsum, mask.dtype(), mask);
+  const Tensor scratch = single_row_scratch(mask);
+  return out;
+}
+
 /// (cumsum(mask) * mask - 1).long(), in the mask's dtype until the end.
 Tensor positions_of(const Tensor& mask) {
-  Tensor positions = plain(kCumsum, mask.dtype(), mask);
+  Tensor positions = mask.dtype() == DType::int64 ? cumsum(mask) : scan(mask);
   Tensor masked = plain(kMul, mask.dtype(), positions, mask);
   Tensor shifted = plain(kSub, mask.dtype(), std::move(masked));
   positions = to(std::move(shifted), DType::int64);
@@ -87,7 +94,7 @@ Tensor OptDecoder::hidden_states(const ModelInput& input) {
   }
   ModelInput given = input;
   given.attention_mask = mask;
-  Tensor causal = attention_mask(AttentionImplementation::sdpa, given, positions, embeddings.dtype());
+  Tensor causal = attention_mask(options_.attention, given, positions, embeddings.dtype());
   given = {};
   Tensor places;
   {
@@ -125,7 +132,8 @@ Tensor OptDecoder::run(const DecoderLayer& layer, int index, const Tensor& input
   Tensor hidden = input;
   Tensor residual = hidden;
   if (before) hidden = layer.attention_norm(hidden);
-  hidden = attend(layer, index, hidden, mask, cache);
+  Tensor weights;
+  hidden = attend(layer, index, hidden, mask, weights, cache);
   hidden = maybe_dropout(std::move(hidden));
   hidden = add(residual, hidden);
   if (!before) hidden = layer.attention_norm(hidden);
@@ -143,12 +151,12 @@ Tensor OptDecoder::run(const DecoderLayer& layer, int index, const Tensor& input
   Tensor sum = add(residual, hidden);
   hidden = view(std::move(sum), {sizes[0], sizes[1], sizes[2]});
   if (!before) hidden = layer.mlp_norm(hidden);
-  residual.reset();
+  drop(residual, weights);
   return hidden;
 }
 
 Tensor OptDecoder::attend(const DecoderLayer& layer, int index, const Tensor& hidden, const Tensor& mask,
-                          KvCache* cache) {
+                          Tensor& weights, KvCache* cache) {
   const ModuleScope module(tape_, layer.attention_module);
   const ContainerVisit visit(*this, name_of(index) + ".self_attn");
   const std::int64_t batch = hidden.size(0), tokens = hidden.size(1);
@@ -167,9 +175,8 @@ Tensor OptDecoder::attend(const DecoderLayer& layer, int index, const Tensor& hi
     key = cache->layers[static_cast<std::size_t>(index)].keys;
     value = cache->layers[static_cast<std::size_t>(index)].values;
   }
-  Tensor out = mask.defined() ? masked_attention(query, key, value, mask)
-                              : scaled_dot_product_attention(query, key, value);
-  out = transpose(std::move(out), 1, 2);
+  const EagerForm eager{.dropout = options_.training && options_.dropout && decoder_.attention_dropout > 0};
+  Tensor out = attend_heads(options_.attention, query, key, value, mask, weights, eager);
   out = reshape(std::move(out), {batch, tokens, -1});
   out = layer.output(out);
   drop(query, key, value);

@@ -26,7 +26,7 @@ class OptDecoder : public Model {
   void build_layer(DecoderLayer& own, int index);
   Tensor run(const DecoderLayer& layer, int index, const Tensor& input, const Tensor& mask, KvCache* cache);
   Tensor attend(const DecoderLayer& layer, int index, const Tensor& hidden, const Tensor& mask,
-                KvCache* cache);
+                Tensor& weights, KvCache* cache);
   Tensor maybe_dropout(Tensor hidden) const;
 
   Tensor embedding_, position_table_;

@@ -6,8 +6,8 @@ namespace headroom::tape {
 namespace {
 
 const std::uint16_t kCumsum = operation_name("aten::cumsum");
-/// Tile descriptors of CUB's scan.
-constexpr Bytes kScanScratch = 1279;
+/// Tile descriptors of CUB's scan, a flag and two numbers each.
+constexpr Bytes kScanScratch = 1279, kNarrowScanScratch = 1023;
 
 }  // namespace
 
@@ -16,11 +16,16 @@ Tensor cumsum(Arg self) {
   Tensor out = tape.empty(Shape::contiguous(self->shape().sizes()), DType::int64, kCumsum);
   {
     const Tensor wide = to(*self, DType::int64);
-    Tensor scratch;
-    if (self->elements() == self->size(-1)) scratch = tape.empty({kScanScratch}, DType::uint8, kCumsum);
+    const Tensor scratch = single_row_scratch(wide);
   }
   done(self);
   return out;
+}
+
+Tensor single_row_scratch(const Tensor& self) {
+  if (self.elements() != self.size(-1)) return {};
+  const bool wide = element_size(self.dtype()) == 8;
+  return self.tape().empty({wide ? kScanScratch : kNarrowScanScratch}, DType::uint8, kCumsum);
 }
 
 }  // namespace headroom::tape

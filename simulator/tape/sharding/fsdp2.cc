@@ -62,10 +62,13 @@ void Fsdp2::build_groups(Model& model) {
   embedding.unit = kEmbeddingUnit;
   std::vector<Group> layers(static_cast<std::size_t>(model.decoder().layers));
   for (std::size_t i = 0; i < layers.size(); ++i) layers[i].unit = static_cast<int>(i);
+  std::size_t order = 0;
   for (const ParameterSlot& slot : model.parameters()) {
     Group* target = slot.layer >= 0 ? &layers[static_cast<std::size_t>(slot.layer)] : &root;
     if (own_embedding && slot.embedding) target = &embedding;
-    target->parameters.emplace_back().slot = slot.tensor;
+    Parameter& added = target->parameters.emplace_back();
+    added.slot = slot.tensor;
+    added.order = order++;
   }
   if (!embedding.parameters.empty()) groups_.push_back(std::move(embedding));
   for (Group& layer : layers) groups_.push_back(std::move(layer));
@@ -192,11 +195,16 @@ void Fsdp2::before_forward(int unit, Tensor& input) {
 void Fsdp2::after_forward(int unit, Tensor& output) {
   Group& g = group(unit);
   if (g.unit != unit) return;
-  if (options_.reshard_after_forward) reshard(g);
-  if (unit == kRoot) kept_gather_.reset();
+  // A checkpoint that recomputes through this hook leaves the parameters for its own backward; the layer is
+  // its own root there.
+  const bool recomputes = tape_.thread() != Thread::main;
+  if (options_.reshard_after_forward && !recomputes) reshard(g);
+  if (unit == kRoot || recomputes) kept_gather_.reset();
+  if (!recomputes) {
+    g.forward_order.push_back(post_forward_order_.size());
+    post_forward_order_.push_back(static_cast<std::size_t>(&g - groups_.data()));
+  }
   if (!output.defined() || !output.requires_grad() || output->producer == nullptr) return;
-  g.forward_order.push_back(post_forward_order_.size());
-  post_forward_order_.push_back(static_cast<std::size_t>(&g - groups_.data()));
   Tape::hooks(*output->producer).before.push_back([this, unit](std::span<Tensor>) {
     before_backward(group(unit));
   });
@@ -317,23 +325,14 @@ void Fsdp2::finish_backward() {
 // --- Shards
 
 std::vector<Tensor> Fsdp2::shards() {
-  std::vector<Tensor> out;
-  const auto take = [&](const Group& g) {
-    for (const Parameter& p : g.parameters)
-      if (p.shard->requires_grad) out.push_back(p.shard);
-  };
-  // The order of `parameters()`: the root's embedding comes first, its norm and head last.
-  const Group& root = groups_.back();
-  std::size_t leading = 0;
-  if (groups_.front().unit == kEmbeddingUnit)
-    take(groups_.front());
-  else if (!root.parameters.empty())
-    leading = 1;
-  if (leading == 1 && root.parameters[0].shard->requires_grad) out.push_back(root.parameters[0].shard);
+  std::vector<const Parameter*> ordered;
   for (const Group& g : groups_)
-    if (g.unit >= 0) take(g);
-  for (std::size_t i = leading; i < root.parameters.size(); ++i)
-    if (root.parameters[i].shard->requires_grad) out.push_back(root.parameters[i].shard);
+    for (const Parameter& p : g.parameters)
+      if (p.shard->requires_grad) ordered.push_back(&p);
+  std::sort(ordered.begin(), ordered.end(),
+            [](const Parameter* a, const Parameter* b) { return a->order < b->order; });
+  std::vector<Tensor> out;
+  for (const Parameter* p : ordered) out.push_back(p->shard);
   return out;
 }
 

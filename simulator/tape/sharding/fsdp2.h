@@ -35,6 +35,7 @@ class Fsdp2 : public ShardingRuntime {
     Tensor full;             ///< gathered; its storage is empty while resharded
     Tensor accumulated;      ///< whole gradient in the reduce dtype, while gradients are not synchronised
     Bytes full_bytes = 0;    ///< of the padded, gathered parameter
+    std::size_t order = 0;   ///< among the model's `parameters()`
   };
   struct Group {
     int unit = -1;
