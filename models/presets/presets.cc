@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
-#include <map>
+#include <mutex>
 
 #include "models/base/nearest.h"
 
@@ -41,29 +41,23 @@ bool is_path(std::string_view name) {
          std::string_view("/.~$").find(name.front()) != std::string_view::npos;
 }
 
-struct Entry {
-  const Preset* preset;
-  std::string name;  ///< as the hub spells it
+/// An embedded file, read when it is first needed.
+struct File {
+  std::once_flag once;
+  Result<std::vector<Preset>> presets = std::vector<Preset>();
 };
 
-struct Table {
-  Result<std::vector<Preset>> presets = read_presets(embedded_presets());
-  std::multimap<std::string, Entry, std::less<>> by_name;  ///< lower case, with and without organisation
+const Result<std::vector<Preset>>& read_file(std::size_t index) {
+  static std::vector<File> files(embedded_presets().size());
+  File& file = files[index];
+  std::call_once(file.once, [&] { file.presets = read_presets(embedded_presets().subspan(index, 1)); });
+  return file.presets;
+}
 
-  Table() {
-    if (!presets) return;
-    for (const Preset& preset : *presets)
-      for (const std::string& name : preset.names) {
-        by_name.emplace(lower(name), Entry{&preset, name});
-        if (name.find('/') != std::string::npos)
-          by_name.emplace(lower(last_part(name)), Entry{&preset, name});
-      }
-  }
-};
-
-const Table& table() {
-  static const Table instance;
-  return instance;
+bool contains(std::string_view text, std::string_view lower_case) {
+  return std::search(text.begin(), text.end(), lower_case.begin(), lower_case.end(), [](char a, char b) {
+           return std::tolower(static_cast<unsigned char>(a)) == b;
+         }) != text.end();
 }
 
 /// Up to three names nearest to `name`, by the model's part alone where no organisation was given.
@@ -85,28 +79,37 @@ std::vector<std::string> suggestions(std::string_view name) {
   return out;
 }
 
-/// The one preset known as `key` (lower case); null when none is, an error when several differ.
+/// The one preset known as `key` (lower case), with or without its organisation; null when none is, an error
+/// when several differ. Reads the files that mention it only.
 Result<const Preset*> only(std::string_view key) {
-  const auto [begin, end] = table().by_name.equal_range(key);
-  if (begin == end) return nullptr;
+  const Preset* found = nullptr;
+  bool differ = false;
   std::vector<std::string> names;
-  for (auto at = begin; at != end; ++at) names.push_back(at->second.name);
-  for (auto at = begin; at != end; ++at)
-    if (at->second.preset != begin->second.preset)
-      return fail(fmt::format("expected one model, found several named {}: {}; name the organisation too",
-                              key, fmt::join(names, ", ")));
-  return begin->second.preset;
+  for (std::size_t i = 0; i < embedded_presets().size(); ++i) {
+    if (!contains(embedded_presets()[i].text, key)) continue;
+    if (!read_file(i)) return fail(read_file(i).error());
+    for (const Preset& preset : *read_file(i))
+      for (const std::string& name : preset.names) {
+        if (lower(name) != key && lower(last_part(name)) != key) continue;
+        differ = differ || (found != nullptr && found != &preset);
+        found = found == nullptr ? &preset : found;
+        names.push_back(name);
+      }
+  }
+  if (differ)
+    return fail(fmt::format("expected one model, found several named {}: {}; name the organisation too", key,
+                            fmt::join(names, ", ")));
+  return found;
 }
 
 }  // namespace
 
 std::span<const Preset> presets() {
-  const auto& read = table().presets;
+  static const Result<std::vector<Preset>> read = read_presets(embedded_presets());
   return read ? std::span<const Preset>(*read) : std::span<const Preset>();
 }
 
 Result<const Preset*> look_up_preset(std::string_view name) {
-  if (!table().presets) return fail(table().presets.error());
   while (name.size() > 1 && name.back() == '/') name.remove_suffix(1);
   if (name.empty()) return fail("expected a model's name, found nothing");
   if (is_path(name)) {

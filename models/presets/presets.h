@@ -28,7 +28,7 @@ struct Preset {
 /// All presets, file by file. Read once, at the first use (some milliseconds).
 std::span<const Preset> presets();
 
-/// The preset of a model. Letters compare without case. Accepted are
+/// The preset of a model; reads the files that mention it only. Letters compare without case. Accepted are
 ///   * the hub name, `Qwen/Qwen2.5-7B-Instruct`;
 ///   * the model's name alone, `qwen2.5-7b-instruct`;
 ///   * a local path that ends in either: `/data/models/Qwen2.5-7B-Instruct/`, `$HOME/models/Qwen/Qwen2.5-7B`.

@@ -4,15 +4,14 @@
 #include <memory>
 #include <mutex>
 
+#include "simulator/closed_form/folded_trainer.h"
 #include "simulator/closed_form/recalled_trainer.h"
 #include "simulator/phases/device_run.h"
 
 namespace headroom::cli {
 
 const Executor& closed_form_executor() {
-  static const Executor executor = [](const Job& job, const Hardware& hardware) {
-    return run_on_device(job, hardware, Fidelity::live_bytes);
-  };
+  static const Executor executor = closed_form::estimate;
   return executor;
 }
 

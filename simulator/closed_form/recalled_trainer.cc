@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "simulator/closed_form/trainer_books.h"
+
 namespace headroom::closed_form {
 namespace {
 
@@ -18,36 +20,28 @@ class RecalledTrainer final : public TrainerProcess {
     const std::vector<ActionCost>& residency = *unit->costs.residency;
     if (unit->next == residency.size()) return fail("an action that the cost book does not know");
     const ActionCost& cost = residency[unit->next++];
-    Bytes rise = cost.rise;
+    Bytes rise = cost.rise, active_rise = cost.active_rise;
     double seconds = cost.seconds;
     if (const ActionCost* real = on_real_batch(action, step, *unit)) {
       // What the record found gathered and this run does not (it was offloaded since) is gathered again.
       const Bytes again = real->gathered - unit->held[Component::gathered_parameters];
       rise = std::max(rise, real->rise + std::max<Bytes>(0, again));
+      active_rise = std::max(active_rise, real->active_rise + std::max<Bytes>(0, again));
       seconds = real->seconds;
     }
-    reach(rise, cost.host_rise);
+    Breakdown peak = books_.live(), host_peak = books_.host();
+    peak[Component::temporaries] += rise;
+    host_peak[Component::staging] += cost.host_rise;
+    books_.reach(peak, active_rise, host_peak);
     unit->held = cost.held;
     unit->host_held = cost.host_held;
-    live_ = live();
-    reserved_ = cost.empties_cache ? live_.total() : std::max(reserved_, live_.total());
-    host_ = host();
+    books_.hold(live(), host(), cost.empties_cache);
     seconds_ += seconds;
     return {};
   }
 
-  State now() const override { return {.allocated = live_, .reserved = reserved_, .host = host_}; }
-
-  Piece take_piece() override {
-    Piece taken = std::exchange(piece_, Piece{});
-    const State held = now();
-    if (taken.peak.allocated.total() < held.allocated.total()) taken.peak.allocated = held.allocated;
-    if (taken.peak.host.total() < held.host.total()) taken.peak.host = held.host;
-    taken.peak.reserved = std::max(taken.peak.reserved, held.reserved);
-    taken.peak_active = taken.peak.allocated.total();
-    return taken;
-  }
-
+  State now() const override { return books_.now(); }
+  Piece take_piece() override { return books_.take_piece(); }
   double take_seconds() override { return std::exchange(seconds_, 0.0); }
 
  private:
@@ -88,17 +82,6 @@ class RecalledTrainer final : public TrainerProcess {
     return nullptr;
   }
 
-  void reach(Bytes rise, Bytes host_rise) {
-    Breakdown peak = live_;
-    peak[Component::temporaries] += rise;
-    if (peak.total() > piece_.peak.allocated.total()) piece_.peak.allocated = peak;
-    reserved_ = std::max(reserved_, peak.total());
-    piece_.peak.reserved = std::max(piece_.peak.reserved, reserved_);
-    Breakdown host = host_;
-    host[Component::staging] += host_rise;
-    if (host.total() > piece_.peak.host.total()) piece_.peak.host = host;
-  }
-
   /// What all roles hold; libraries' workspaces once, for the process has one of each.
   Breakdown live() const {
     Breakdown sum;
@@ -121,9 +104,7 @@ class RecalledTrainer final : public TrainerProcess {
   const Process& process_;
   CostBook& book_;
   std::map<std::string, Unit> units_;
-  Breakdown live_, host_;
-  Bytes reserved_ = 0;
-  Piece piece_;
+  TrainerBooks books_;
   double seconds_ = 0;
 };
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <mutex>
 
 #include "models/base/embedded.h"
 #include "models/base/nearest.h"
@@ -27,45 +28,63 @@ std::string comparable(std::string_view name) {
   return out;
 }
 
-struct Library {
-  std::vector<Hardware> profiles;
-  Status status;
-
-  Library() : status(read()) {
-    if (!status) profiles.clear();
-  }
-
-  Status read() {
-    std::vector<std::pair<std::string, Document>> documents;
-    for (const EmbeddedFile& file : embedded_hardware()) {
-      HEADROOM_ASSIGN(Document document, parse_document(file.text, std::string(file.path)));
-      documents.emplace_back(file.path, std::move(document));
-    }
-    const auto find = [&](const std::string& name) -> Result<Document> {
-      for (const auto& [path, document] : documents)
-        if (const Document* names = document.find("short_names"))
-          for (const Document& known : names->items())
-            if (known.text() == name) return document;
-      return fail(fmt::format("no profile has the short name {}", name));
-    };
-    for (const auto& [path, document] : documents) {
-      HEADROOM_ASSIGN(Hardware profile, read_hardware(document, path, find));
-      profiles.push_back(std::move(profile));
-    }
-    return {};
-  }
+/// An embedded profile, read when it is first needed.
+struct File {
+  std::once_flag document_once, profile_once;
+  Result<Document> document = Document();
+  Result<Hardware> profile = Hardware();
 };
 
-const Library& library() {
-  static const Library instance;
-  return instance;
+File& file(std::size_t index) {
+  static std::vector<File> files(embedded_hardware().size());
+  return files[index];
+}
+
+const Result<Document>& document(std::size_t index) {
+  const EmbeddedFile& embedded = embedded_hardware()[index];
+  File& entry = file(index);
+  std::call_once(entry.document_once,
+                 [&] { entry.document = parse_document(embedded.text, std::string(embedded.path)); });
+  return entry.document;
+}
+
+/// Whether the file mentions a name, letters and digits compared: only such files need be read to find it.
+bool mentions(std::size_t index, const std::string& comparable_name) {
+  std::string text;
+  for (char c : embedded_hardware()[index].text)
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+      text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text.find(comparable_name) != std::string::npos;
+}
+
+Result<Document> document_of(const std::string& short_name) {
+  for (std::size_t i = 0; i < embedded_hardware().size(); ++i) {
+    if (!mentions(i, comparable(short_name))) continue;
+    if (!document(i)) return fail(document(i).error());
+    if (const Document* names = document(i)->find("short_names"))
+      for (const Document& known : names->items())
+        if (known.text() == short_name) return document(i);
+  }
+  return fail(fmt::format("no profile has the short name {}", short_name));
+}
+
+const Result<Hardware>& profile(std::size_t index) {
+  File& entry = file(index);
+  std::call_once(entry.profile_once, [&] {
+    const Result<Document>& read = document(index);
+    if (read)
+      entry.profile = read_hardware(*read, std::string(embedded_hardware()[index].path), document_of);
+    else
+      entry.profile = fail(read.error());
+  });
+  return entry.profile;
 }
 
 /// Short names of up to three cards: those that extend `name` first, then near spellings and parts of it.
 std::vector<std::string> suggestions(std::string_view name) {
   const std::string wanted = comparable(name);
   std::vector<std::pair<int, std::string>> found;
-  for (const Hardware& profile : library().profiles) {
+  for (const Hardware& profile : hardware_profiles()) {
     std::pair<int, std::string> best{3, {}};
     for (const std::string& known : profile.short_names) {
       const std::string have = comparable(known);
@@ -94,17 +113,27 @@ bool is_file(std::string_view name) {
 }  // namespace
 
 std::span<const Hardware> hardware_profiles() {
-  return library().profiles;
+  static const std::vector<Hardware> all = [] {
+    std::vector<Hardware> profiles;
+    for (std::size_t i = 0; i < embedded_hardware().size(); ++i) {
+      if (!profile(i)) return std::vector<Hardware>();
+      profiles.push_back(*profile(i));
+    }
+    return profiles;
+  }();
+  return all;
 }
 
 Result<Hardware> find_hardware(std::string_view name) {
-  HEADROOM_TRY(library().status);
   const std::string wanted = comparable(name);
   std::vector<const Hardware*> found;
-  for (const Hardware& profile : library().profiles) {
-    bool matches = comparable(profile.name) == wanted;
-    for (const std::string& known : profile.short_names) matches = matches || comparable(known) == wanted;
-    if (matches) found.push_back(&profile);
+  for (std::size_t i = 0; i < embedded_hardware().size(); ++i) {
+    if (!mentions(i, wanted)) continue;
+    if (!profile(i)) return fail(profile(i).error());
+    const Hardware& one = *profile(i);
+    bool matches = comparable(one.name) == wanted;
+    for (const std::string& known : one.short_names) matches = matches || comparable(known) == wanted;
+    if (matches) found.push_back(&one);
   }
   if (found.size() == 1) return *found.front();
   if (found.size() > 1) {

@@ -17,7 +17,7 @@ Bytes host_bytes(Bytes requested, HostKind kind) {
 
 }  // namespace
 
-Block CountingMemory::allocate(Bytes requested, Stream, Label label) {
+Block CountingMemory::allocate(Bytes requested, Stream stream, Label label) {
   if (requested <= 0) return kNoBlock;
   const Bytes bytes = round_up(requested, allocator::kMinBlock);
   std::uint32_t index = first_free_;
@@ -27,25 +27,37 @@ Block CountingMemory::allocate(Bytes requested, Stream, Label label) {
   } else {
     first_free_ = blocks_[index].next_free;
   }
-  blocks_[index] = {.bytes = bytes, .label = label};
+  blocks_[index] = {.bytes = bytes, .label = label, .stream = stream};
   ++allocations_;
   if (moments_wanted_ && label.module != last_.module) {
-    moments_.push_back({std::exchange(moment_, live_), last_.module, last_.operation});
+    end_moment(last_);
     last_ = label;
   }
   rise(bytes, label.component);
   return Block{index};
 }
 
+void CountingMemory::change(Component component, Bytes bytes) {
+  components_[component] += bytes;
+  counts_[static_cast<std::size_t>(component)] += static_cast<std::uint32_t>(bytes / allocator::kMinBlock);
+}
+
 void CountingMemory::rise(Bytes bytes, Component component) {
   live_ += bytes;
-  components_[component] += bytes;
-  moment_ = std::max(moment_, live_);
+  change(component, bytes);
+  if (moments_wanted_) {
+    moment_.active = std::max(moment_.active, active());
+    if (live_ > moment_.live) {
+      moment_.live = live_;
+      moment_.blocks = counts_;
+    }
+  }
   if (live_ > peak_) {
     peak_ = live_;
     at_peak_ = components_;
   }
-  reserved_ = std::max(reserved_, live_);
+  active_peak_ = std::max(active_peak_, active());
+  reserved_ = std::max(reserved_, active());
   reserved_peak_ = std::max(reserved_peak_, reserved_);
 }
 
@@ -53,15 +65,37 @@ void CountingMemory::free(Block block) {
   if (block == kNoBlock) return;
   Held& held = blocks_[static_cast<std::uint32_t>(block)];
   live_ -= held.bytes;
-  components_[held.label.component] -= held.bytes;
+  change(held.label.component, -held.bytes);
+  if (runs_ahead_ && held.other_streams != 0) {
+    freed_.push_back({++marks_, held.bytes});
+    waiting_ += held.bytes;
+  }
   held.next_free = std::exchange(first_free_, static_cast<std::uint32_t>(block));
+}
+
+void CountingMemory::record_stream(Block block, Stream stream) {
+  if (block == kNoBlock) return;
+  Held& held = blocks_[static_cast<std::uint32_t>(block)];
+  if (stream != held.stream) held.other_streams |= 1u << (stream % 32);
+}
+
+void CountingMemory::catch_up(StreamMark mark) {
+  while (!freed_.empty() && freed_.front().mark <= mark) {
+    waiting_ -= freed_.front().bytes;
+    freed_.pop_front();
+  }
+}
+
+void CountingMemory::empty_cache() {
+  synchronize();
+  reserved_ = live_;
 }
 
 void CountingMemory::relabel(Block block, Label label) {
   if (block == kNoBlock) return;
   Held& held = blocks_[static_cast<std::uint32_t>(block)];
-  components_[held.label.component] -= held.bytes;
-  components_[label.component] += held.bytes;
+  change(held.label.component, -held.bytes);
+  change(label.component, held.bytes);
   held.label = label;
 }
 
@@ -88,20 +122,42 @@ void CountingMemory::free_host(HostBlock block) {
 void CountingMemory::run(const Operation& operation) {
   if (!moments_wanted_) return;
   last_ = operation.label;
-  moments_.push_back({std::exchange(moment_, live_), last_.module, last_.operation});
+  end_moment(last_);
+}
+
+void CountingMemory::end_moment(Label label) {
+  moment_.module = label.module;
+  moment_.operation = label.operation;
+  moments_.push_back(moment_);
+  moment_.live = live_;
+  moment_.active = active();
+  moment_.blocks = counts_;
+}
+
+Breakdown CountingMemory::Moment::components() const {
+  Breakdown out;
+  for (std::size_t i = 0; i < kComponents; ++i)
+    out.bytes[i] = static_cast<Bytes>(blocks[i]) * allocator::kMinBlock;
+  return out;
 }
 
 void CountingMemory::reset_peak() {
   peak_ = live_;
   at_peak_ = components_;
+  active_peak_ = active();
   reserved_peak_ = reserved_;
   host_peak_ = host_live_;
   host_at_peak_ = host_components_;
 }
 
-std::vector<CountingMemory::Moment> CountingMemory::take_moments() {
-  moments_.push_back({std::exchange(moment_, live_), 0, 0});
-  return std::exchange(moments_, {});
+void CountingMemory::begin_moments() {
+  end_moment({});
+  moments_.clear();
+}
+
+std::vector<CountingMemory::Moment>& CountingMemory::end_moments() {
+  end_moment({});
+  return moments_;
 }
 
 }  // namespace headroom

@@ -159,10 +159,10 @@ class DeviceRun {
     report.peak_device = peak.bytes.total();
     report.at_peak_host = host_.take_peak();
     report.peak_host = report.at_peak_host.total();
-    for (auto& [slot, row] : rows) {
-      finish(trainers_.at(slot), row);
-      report.processes.push_back(std::move(row));
-    }
+    for (auto& [slot, row] : rows) finish(trainers_.at(slot), row);
+    if (phase.empties_cache) HEADROOM_TRY(empty_caches(rows));
+    if (!phase.reported) return {};
+    for (auto& [slot, row] : rows) report.processes.push_back(std::move(row));
     for (const RunningEngine& e : engines_) add_row(e, report);
     out.phases.push_back(std::move(report));
     return machine_ != nullptr ? machine_->end_phase(out.phases.back()) : Status{};
@@ -221,7 +221,9 @@ class DeviceRun {
           HEADROOM_TRY(act_engine(e, action, report));
           here = true;
         }
-      if (action.verb != Verb::sync_weights || action.role.empty()) return here;
+      // What an engine inside the trainer's process generates, the trainer's program runs.
+      if (here ? action.verb != Verb::sync_weights : !runs_inside(action.engine)) return here;
+      if (action.role.empty()) return here;
     }
     std::size_t slot = 0;
     RunningTrainer* t = trainer_of(action.role, slot);
@@ -269,6 +271,25 @@ class DeviceRun {
       row.out_of_memory = *message;
       failed_ = true;
     }
+  }
+
+  bool runs_inside(const std::string& name) const {
+    const Engine* engine = job_.engine(name);
+    return engine != nullptr &&
+           (engine->kind == EngineKind::transformers || engine->kind == EngineKind::hybrid);
+  }
+
+  /// Every trainer gives its cached memory back.
+  Status empty_caches(std::map<std::size_t, ProcessPhase>& rows) {
+    Action empty;
+    empty.verb = Verb::empty_cache;
+    for (auto& [slot, trainer] : trainers_) {
+      ProcessPhase& row = rows.at(slot);
+      HEADROOM_TRY(trainer.run->act(empty, 0));
+      account_for(trainer, slot, row);
+      row.reserved_after_empty = trainer.run->now().reserved;
+    }
+    return {};
   }
 
   Status act_engine(RunningEngine& e, const Action& action, PhaseReport& report) {

@@ -11,9 +11,11 @@
 namespace headroom {
 namespace {
 
-/// Live blocks added up; reserved is their highest sum since the cache was emptied.
+/// Live blocks added up; reserved is the highest sum since the cache was emptied, with blocks that were freed
+/// and wait for another stream.
 class CountedBlocks {
  public:
+  explicit CountedBlocks(bool runs_ahead) : memory_(false, runs_ahead) {}
   Memory& memory() { return memory_; }
   TrainerProcess::State now() const {
     return {
@@ -23,7 +25,7 @@ class CountedBlocks {
     TrainerProcess::Piece piece{.peak = {.allocated = memory_.at_peak(),
                                          .reserved = memory_.reserved_peak(),
                                          .host = memory_.host_at_peak()},
-                                .peak_active = memory_.peak()};
+                                .peak_active = memory_.active_peak()};
     memory_.reset_peak();
     return piece;
   }
@@ -99,14 +101,6 @@ class SimulatedBlocks {
   Memory& working_;  ///< what programs call: `memory_`, or the machine over it
 };
 
-/// FSDP1 frees what it gathered on one stream while another still works with it, and is the only program here
-/// that waits for the device by itself. Large models keep the device busy, so the host is ahead; where it is
-/// not, less is reserved.
-bool runs_ahead(const Job& job) {
-  return std::any_of(job.roles.begin(), job.roles.end(),
-                     [](const Role& role) { return role.sharding.kind == ShardingKind::fsdp1; });
-}
-
 /// The process's program over `Blocks`.
 template <typename Blocks>
 class ProgramProcess final : public TrainerProcess {
@@ -147,6 +141,11 @@ class ProgramProcess final : public TrainerProcess {
 
 }  // namespace
 
+bool runs_ahead(const Job& job) {
+  return std::any_of(job.roles.begin(), job.roles.end(),
+                     [](const Role& role) { return role.sharding.kind == ShardingKind::fsdp1; });
+}
+
 MakeTrainer program_on(Machine& machine) {
   return [&machine](const Job& job, const Process& process, const Pool& pool, const Hardware& hardware,
                     std::int64_t rank) -> Result<std::unique_ptr<TrainerProcess>> {
@@ -163,7 +162,7 @@ MakeTrainer program_over(Fidelity fidelity) {
     HEADROOM_ASSIGN(const allocator::AllocatorSettings settings,
                     allocator::parse_allocator_settings(process.allocator_settings));
     if (fidelity == Fidelity::live_bytes)
-      return std::make_unique<ProgramProcess<CountedBlocks>>(job, pool, hardware, rank);
+      return std::make_unique<ProgramProcess<CountedBlocks>>(job, pool, hardware, rank, runs_ahead(job));
     const Bytes card = job.device_memory > 0 ? job.device_memory : hardware.total_memory;
     return std::make_unique<ProgramProcess<SimulatedBlocks>>(job, pool, hardware, rank, settings, card,
                                                              runs_ahead(job));

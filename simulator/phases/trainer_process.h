@@ -48,6 +48,11 @@ class TrainerProcess {
 using MakeTrainer = std::function<Result<std::unique_ptr<TrainerProcess>>(
     const Job& job, const Process& process, const Pool& pool, const Hardware& hardware, std::int64_t rank)>;
 
+/// Whether the host is taken to run ahead of the device. FSDP1 frees what it gathered on one stream while
+/// another still works with it, and is the only program here that waits for the device by itself. Large
+/// models keep the device busy, so the host is ahead; where it is not, less is reserved.
+bool runs_ahead(const Job& job);
+
 /// The process's program over a Memory of that fidelity.
 MakeTrainer program_over(Fidelity fidelity);
 

@@ -58,10 +58,44 @@ TEST(CountingMemory, ComponentsAlwaysSumToLive) {
   }
   EXPECT_EQ(memory.peak(), highest);
   EXPECT_EQ(memory.at_peak().total(), highest);
-  const auto moments = memory.take_moments();
+  const auto& moments = memory.end_moments();
   const auto highest_moment = std::max_element(moments.begin(), moments.end(),
                                                [](const auto& a, const auto& b) { return a.live < b.live; });
   EXPECT_EQ(highest_moment->live, highest);
+  EXPECT_EQ(highest_moment->components(), memory.at_peak());
+}
+
+// A host that runs ahead: freed blocks that another stream uses are back once a later mark was waited for.
+TEST(CountingMemory, KeepsBlocksOfOtherStreamsActiveUntilTheHostWaits) {
+  CountingMemory memory(false, true);
+  const Block gathered = memory.allocate(4 * kMiB, 1, {});
+  memory.record_stream(gathered, 0);
+  const Block own = memory.allocate(kMiB, 1, {});
+  memory.record_stream(own, 1);  // its own stream: nothing to wait for
+  memory.free(gathered);
+  const StreamMark mark = memory.record_event(0);
+  memory.free(own);
+  EXPECT_EQ(memory.live(), 0);
+  EXPECT_EQ(memory.active(), 4 * kMiB);
+  const Block next = memory.allocate(4 * kMiB, 1, {});
+  EXPECT_EQ(memory.peak(), 5 * kMiB);
+  EXPECT_EQ(memory.active_peak(), 8 * kMiB);
+  EXPECT_EQ(memory.reserved(), 8 * kMiB);
+  memory.wait_event(mark);
+  EXPECT_EQ(memory.active(), 4 * kMiB);
+  memory.record_stream(next, 0);
+  memory.free(next);
+  memory.empty_cache();  // waits for everything
+  EXPECT_EQ(memory.active(), 0);
+  EXPECT_EQ(memory.reserved(), 0);
+}
+
+TEST(CountingMemory, WithoutARunAheadFreedIsFree) {
+  CountingMemory memory;
+  const Block block = memory.allocate(4 * kMiB, 1, {});
+  memory.record_stream(block, 0);
+  memory.free(block);
+  EXPECT_EQ(memory.active(), 0);
 }
 
 TEST(CountingMemory, ReservesTheHighestSinceTheCacheWasEmptied) {

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "simulator/memory/component.h"
+
+namespace headroom::closed_form {
+
+/// What one action of a role does to its process.
+struct ActionCost {
+  Bytes rise = 0;         ///< highest live bytes during it, beyond those before it
+  Bytes active_rise = 0;  ///< the same of live and freed but unavailable bytes (CountingMemory::active)
+  Bytes gathered = 0;     ///< of those before it: whole parameters that an earlier pass left
+  Breakdown at_peak;      ///< live at the highest moment, by component
+  Breakdown held;         ///< live after it, by component
+  Bytes host_rise = 0;    ///< as `rise`, of host memory
+  Breakdown host_at_peak, host_held;
+  double seconds = 0;
+  bool empties_cache = false;
+};
+
+}  // namespace headroom::closed_form

@@ -1,0 +1,133 @@
+#include "simulator/closed_form/layer_fold.h"
+
+#include <algorithm>
+
+namespace headroom::closed_form {
+namespace {
+
+/// Values at few and one more layers → value at `layers`.
+struct Line {
+  std::int64_t layers;
+  Bytes at(Bytes few, Bytes more) const { return few + (layers - kFewLayers) * (more - few); }
+  double at(double few, double more) const {
+    return few + static_cast<double>(layers - kFewLayers) * (more - few);
+  }
+  Breakdown at(const Breakdown& few, const Breakdown& more) const {
+    Breakdown out;
+    for (std::size_t i = 0; i < kComponents; ++i) out.bytes[i] = at(few.bytes[i], more.bytes[i]);
+    return out;
+  }
+};
+
+struct Highest {
+  Bytes live = -1, active = 0;
+  const CountingMemory::Moment *few = nullptr, *more = nullptr;  ///< whose line it is
+};
+
+/// Raises `best` to the highest of the lines through moments that correspond when layer `without` of the
+/// longer run is left out; false when they do not pair up.
+bool raise(Highest& best, const RecordedAction& few, const RecordedAction& more, std::int32_t without,
+           const Line& line) {
+  std::size_t i = 0;
+  for (std::size_t k = 0; k < more.moments.size(); ++k) {
+    if (more.layers[k] == without) continue;
+    if (i == few.moments.size()) return false;
+    const CountingMemory::Moment& here = more.moments[k];
+    const CountingMemory::Moment& there = few.moments[i];
+    const std::int32_t layer = more.layers[k] > without ? more.layers[k] - 1 : more.layers[k];
+    if (there.operation != here.operation || few.layers[i++] != layer) return false;
+    const Bytes live = line.at(there.live, here.live);
+    // Units in flight are as many in any deep model; the longer run is the first that is deep enough.
+    best.active = std::max(best.active, live + here.active - here.live);
+    if (live <= best.live) continue;
+    best.live = live;
+    best.few = &there;
+    best.more = &here;
+  }
+  return i == few.moments.size();
+}
+
+/// Whether memory grows evenly with the layers: no buckets of a fixed size over all parameters, no parts of a
+/// pipeline, no generation inside the trainer.
+bool grows_evenly(const Job& job) {
+  return std::all_of(job.roles.begin(), job.roles.end(),
+                     [](const Role& role) {
+                       const ShardingKind kind = role.sharding.kind;
+                       return role.trainer == TrainerCode::plain && role.parallel.pipeline == 1 &&
+                              (kind == ShardingKind::none || kind == ShardingKind::fsdp1 ||
+                               kind == ShardingKind::fsdp2 || kind == ShardingKind::megatron);
+                     }) &&
+         std::all_of(job.engines.begin(), job.engines.end(), [](const Engine& engine) {
+           return engine.kind == EngineKind::vllm || engine.kind == EngineKind::sglang;
+         });
+}
+
+}  // namespace
+
+std::shared_ptr<const Architecture> with_last_group(const Architecture& model, std::int64_t count) {
+  const std::vector<LayerGroup>& groups = model.decoder.groups;
+  if (groups.empty() || groups.back().count <= count) return nullptr;
+  const std::int64_t end = groups.back().first + count;
+  if (groups.back().first + groups.back().count != model.decoder.layers) return nullptr;
+  auto out = std::make_shared<Architecture>();
+  out->family = model.family;
+  out->source = model.source;
+  out->transformers_version = model.transformers_version;
+  out->dtype = model.dtype;
+  out->head = model.head;
+  out->labels = model.labels;
+  out->layer_class = model.layer_class;
+  out->vision = model.vision;
+  out->decoder = model.decoder;
+  out->decoder.groups.back().count = count;
+  out->decoder.layers = end;
+  for (const Tensor& tensor : model.tensors)
+    if (tensor.place != Place::layer || tensor.layer < end) out->tensors.push_back(tensor);
+  return out;
+}
+
+std::optional<LayerFold> fold_of(const Job& job) {
+  if (job.roles.empty() || !grows_evenly(job)) return std::nullopt;
+  LayerFold out{.few = job, .more = job};
+  for (std::size_t i = 0; i < job.roles.size(); ++i) {
+    const auto& model = job.roles[i].model;
+    if (model == nullptr || model->decoder.groups.empty()) return std::nullopt;
+    const LayerGroup& group = model->decoder.groups.back();
+    if (i > 0 && (group.first != out.first || group.count != out.layers)) return std::nullopt;
+    out.first = static_cast<std::int32_t>(group.first);
+    out.layers = group.count;
+    // Roles that share an architecture go on sharing it.
+    const auto same = std::find_if(job.roles.begin(), job.roles.begin() + static_cast<std::ptrdiff_t>(i),
+                                   [&](const Role& role) { return role.model == model; });
+    const auto known = static_cast<std::size_t>(same - job.roles.begin());
+    out.few.roles[i].model = known < i ? out.few.roles[known].model : with_last_group(*model, kFewLayers);
+    out.more.roles[i].model =
+        known < i ? out.more.roles[known].model : with_last_group(*model, kFewLayers + 1);
+    if (out.few.roles[i].model == nullptr || out.more.roles[i].model == nullptr) return std::nullopt;
+  }
+  return out;
+}
+
+std::optional<ActionCost> folded(const LayerFold& fold, const RecordedAction& few,
+                                 const RecordedAction& more) {
+  const Line line{fold.layers};
+  // Layers first, first + 1, first + 2 of the shorter run; leaving out the second or the third of the longer
+  // one follows the second layer or the last but one.
+  Highest best;
+  if (!raise(best, few, more, fold.first + 2, line) || !raise(best, few, more, fold.first + 1, line))
+    return std::nullopt;
+  ActionCost out;
+  out.rise = std::max<Bytes>(0, best.live - line.at(few.before, more.before));
+  out.active_rise = std::max<Bytes>(0, best.active - line.at(few.before, more.before));
+  out.at_peak = line.at(best.few->components(), best.more->components());
+  out.gathered = line.at(few.gathered, more.gathered);
+  out.held = line.at(few.held, more.held);
+  out.host_at_peak = line.at(few.host_at_peak, more.host_at_peak);
+  out.host_rise = out.host_at_peak.total() - line.at(few.host_before, more.host_before);
+  out.host_held = line.at(few.host_held, more.host_held);
+  out.seconds = line.at(few.seconds, more.seconds);
+  out.empties_cache = few.empties_cache;
+  return out;
+}
+
+}  // namespace headroom::closed_form
