@@ -20,8 +20,9 @@ Status for_each_action(const Job& job, Act act) {
 }
 
 /// None when the runs' moments do not pair up.
-Result<std::optional<std::vector<ActionCost>>> folded_costs(const LayerFold& fold, const Hardware& hardware) {
-  ActionRecorder few(fold.few, hardware), more(fold.more, hardware);
+Result<std::optional<std::vector<ActionCost>>> folded_costs(const LayerFold& fold, const Hardware& hardware,
+                                                            std::int64_t rank) {
+  ActionRecorder few(fold.few, hardware, rank), more(fold.more, hardware, rank);
   std::vector<ActionCost> out;
   bool pairs = true;
   HEADROOM_TRY(for_each_action(fold.few, [&](const Action& action, int step) -> Status {
@@ -39,12 +40,12 @@ Result<std::optional<std::vector<ActionCost>>> folded_costs(const LayerFold& fol
 
 }  // namespace
 
-Result<std::vector<ActionCost>> action_costs(const Job& job, const Hardware& hardware) {
+Result<std::vector<ActionCost>> action_costs(const Job& job, const Hardware& hardware, std::int64_t rank) {
   if (const std::optional<LayerFold> fold = fold_of(job)) {
-    HEADROOM_ASSIGN(auto costs, folded_costs(*fold, hardware));
+    HEADROOM_ASSIGN(auto costs, folded_costs(*fold, hardware, rank));
     if (costs) return std::move(*costs);
   }
-  ActionRecorder whole(job, hardware);
+  ActionRecorder whole(job, hardware, rank);
   std::vector<ActionCost> out;
   HEADROOM_TRY(for_each_action(job, [&](const Action& action, int step) -> Status {
     HEADROOM_ASSIGN(const RecordedAction recorded, whole.act(action, step));

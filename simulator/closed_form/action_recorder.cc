@@ -109,6 +109,7 @@ Result<RecordedAction> ActionRecorder::act(const Action& action, int step) {
   memory.begin_moments();
   out.before = memory.live();
   out.gathered = memory.components()[Component::gathered_parameters];
+  out.buffered = memory.components()[Component::communication];
   out.host_before = memory.host_live();
   HEADROOM_TRY(program_->trainer.act(action, step));
   std::vector<CountingMemory::Moment>& moments = memory.end_moments();
@@ -139,6 +140,7 @@ ActionCost cost_of(const RecordedAction& action) {
   }
   out.rise = std::max<Bytes>(0, highest - action.before);
   out.gathered = action.gathered;
+  out.buffered = action.buffered;
   out.held = action.held;
   out.host_rise = action.host_at_peak.total() - action.host_before;
   out.host_at_peak = action.host_at_peak;

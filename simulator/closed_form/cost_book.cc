@@ -210,24 +210,25 @@ bool costs_something(Verb verb) {
   return verb != Verb::expandable_on && verb != Verb::expandable_off;
 }
 
-Result<RoleCosts::Part> CostBook::find(Job part, bool last_of_each_step) {
+Result<RoleCosts::Part> CostBook::find(Job part, std::int64_t rank, bool last_of_each_step) {
   std::shared_ptr<Entry> entry;
   {
     const std::lock_guard lock(mutex_);
     std::vector<std::shared_ptr<Entry>>& bucket = entries_[hash_of(part)];
-    const auto known =
-        std::find_if(bucket.begin(), bucket.end(), [&](const auto& one) { return one->job == part; });
+    const auto known = std::find_if(bucket.begin(), bucket.end(),
+                                    [&](const auto& one) { return one->rank == rank && one->job == part; });
     if (known != bucket.end()) {
       entry = *known;
     } else {
       entry = std::make_shared<Entry>();
       entry->job = std::move(part);
+      entry->rank = rank;
       bucket.push_back(entry);
     }
   }
   std::call_once(entry->once, [&] {
     ++programs_run_;
-    Result<std::vector<ActionCost>> costs = action_costs(entry->job, hardware_);
+    Result<std::vector<ActionCost>> costs = action_costs(entry->job, hardware_, entry->rank);
     if (costs) {
       entry->costs = std::make_shared<const std::vector<ActionCost>>(
           last_of_each_step ? last_of_steps(entry->job, *costs) : std::move(*costs));
@@ -238,16 +239,17 @@ Result<RoleCosts::Part> CostBook::find(Job part, bool last_of_each_step) {
   return entry->costs;
 }
 
-Result<RoleCosts> CostBook::costs(const Job& job, const Process& process, const Role& role) {
+Result<RoleCosts> CostBook::costs(const Job& job, const Process& process, const Role& role,
+                                  std::int64_t rank) {
   const std::vector<Role> roles = roles_on(job, role);
   RoleCosts out;
-  HEADROOM_ASSIGN(out.residency, find(residency_part(job, process, roles), false));
+  HEADROOM_ASSIGN(out.residency, find(residency_part(job, process, roles), rank, false));
   const std::optional<Action> forward = forward_of(job, roles);
   if (forward) {
-    HEADROOM_ASSIGN(out.forward, find(forward_part(job, process, roles, *forward), true));
+    HEADROOM_ASSIGN(out.forward, find(forward_part(job, process, roles, *forward), rank, true));
   }
   if (trains(job, role)) {
-    HEADROOM_ASSIGN(out.training, find(training_part(job, process, roles, forward), true));
+    HEADROOM_ASSIGN(out.training, find(training_part(job, process, roles, forward), rank, true));
   }
   return out;
 }

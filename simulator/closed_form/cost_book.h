@@ -31,19 +31,21 @@ class CostBook {
  public:
   explicit CostBook(const Hardware& hardware) : hardware_(hardware) {}
 
-  /// The costs of `role` (with roles that share its weights) in `job`. Errors: what no program covers.
-  Result<RoleCosts> costs(const Job& job, const Process& process, const Role& role);
+  /// The costs of `role` (with roles that share its weights) in `job` on GPU `rank` of its pool. Errors: what
+  /// no program covers.
+  Result<RoleCosts> costs(const Job& job, const Process& process, const Role& role, std::int64_t rank = 0);
 
   std::int64_t programs_run() const { return programs_run_; }
 
  private:
   struct Entry {
     Job job;
+    std::int64_t rank = 0;
     std::once_flag once;
     Result<RoleCosts::Part> costs = RoleCosts::Part{};
   };
 
-  Result<RoleCosts::Part> find(Job part, bool last_of_each_step);
+  Result<RoleCosts::Part> find(Job part, std::int64_t rank, bool last_of_each_step);
 
   Hardware hardware_;
   std::mutex mutex_;

@@ -121,6 +121,7 @@ std::optional<ActionCost> folded(const LayerFold& fold, const RecordedAction& fe
   out.active_rise = std::max<Bytes>(0, best.active - line.at(few.before, more.before));
   out.at_peak = line.at(best.few->components(), best.more->components());
   out.gathered = line.at(few.gathered, more.gathered);
+  out.buffered = line.at(few.buffered, more.buffered);
   out.held = line.at(few.held, more.held);
   out.host_at_peak = line.at(few.host_at_peak, more.host_at_peak);
   out.host_rise = out.host_at_peak.total() - line.at(few.host_before, more.host_before);

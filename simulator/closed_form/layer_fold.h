@@ -17,7 +17,7 @@ namespace headroom::closed_form {
 struct RecordedAction {
   std::span<const CountingMemory::Moment> moments;  ///< until the recorder's next action
   std::span<const std::int32_t> layers;             ///< decoder layer of each moment; -1: none
-  Bytes before = 0, gathered = 0;
+  Bytes before = 0, gathered = 0, buffered = 0;
   Breakdown held;
   Bytes host_before = 0;
   Breakdown host_at_peak, host_held;

@@ -11,8 +11,8 @@ namespace {
 
 class RecalledTrainer final : public TrainerProcess {
  public:
-  RecalledTrainer(const Job& job, const Process& process, CostBook& book)
-      : job_(job), process_(process), book_(book) {}
+  RecalledTrainer(const Job& job, const Process& process, CostBook& book, std::int64_t rank)
+      : job_(job), process_(process), book_(book), rank_(rank) {}
 
   Status act(const Action& action, int step) override {
     if (action.role.empty() || !costs_something(action.verb)) return {};
@@ -25,14 +25,19 @@ class RecalledTrainer final : public TrainerProcess {
     if (const ActionCost* real = on_real_batch(action, step, *unit)) {
       // What the record found gathered and this run does not (it was offloaded since) is gathered again.
       const Bytes again = real->gathered - unit->held[Component::gathered_parameters];
-      rise = std::max(rise, real->rise + std::max<Bytes>(0, again));
-      active_rise = std::max(active_rise, real->active_rise + std::max<Bytes>(0, again));
+      // Of the buffer that the record grew, this run has a part already.
+      const Bytes grown = real->held[Component::communication] - real->buffered;
+      const Bytes there = std::min(buffer_ - real->buffered, grown);
+      buffer_ = std::max(buffer_, real->held[Component::communication]);
+      rise = std::max(rise, real->rise + std::max<Bytes>(0, again) - there);
+      active_rise = std::max(active_rise, rise + waiting(action, *unit));
       seconds = real->seconds;
     }
     Breakdown peak = books_.live(), host_peak = books_.host();
     peak[Component::temporaries] += rise;
     host_peak[Component::staging] += cost.host_rise;
     books_.reach(peak, active_rise, host_peak);
+    if (action.verb == Verb::offload && (action.parts & kOptimizer) != 0) buffer_ = 0;
     unit->held = cost.held;
     unit->host_held = cost.host_held;
     books_.hold(live(), host(), cost.empties_cache);
@@ -63,9 +68,18 @@ class RecalledTrainer final : public TrainerProcess {
     const Role* whole = job_.role(owner);
     if (whole == nullptr) return fail("no role is named " + owner);
     Unit unit;
-    HEADROOM_ASSIGN(unit.costs, book_.costs(job_, process_, *whole));
+    HEADROOM_ASSIGN(unit.costs, book_.costs(job_, process_, *whole, rank_));
     unit.trained = unit.costs.training != nullptr;
     return &units_.emplace(owner, std::move(unit)).first->second;
+  }
+
+  /// Bytes that wait for another stream at the peak, the more of both records of such a pass: how many units
+  /// are in flight depends on the passes before.
+  static Bytes waiting(const Action& action, const Unit& unit) {
+    const RoleCosts::Part& part = action.verb == Verb::train ? unit.costs.training : unit.costs.forward;
+    Bytes most = 0;
+    for (const ActionCost& cost : *part) most = std::max(most, cost.active_rise - cost.rise);
+    return most;
   }
 
   /// The record of a pass over the real micro-batches; null for other actions.
@@ -82,7 +96,8 @@ class RecalledTrainer final : public TrainerProcess {
     return nullptr;
   }
 
-  /// What all roles hold; libraries' workspaces once, for the process has one of each.
+  /// What all roles hold; libraries' workspaces and the communication buffer once, for the process has one of
+  /// each.
   Breakdown live() const {
     Breakdown sum;
     Bytes workspaces = 0;
@@ -91,6 +106,7 @@ class RecalledTrainer final : public TrainerProcess {
       workspaces = std::max(workspaces, unit.held[Component::workspaces]);
     }
     sum[Component::workspaces] = workspaces;
+    sum[Component::communication] = std::max(sum[Component::communication], buffer_);
     return sum;
   }
 
@@ -103,16 +119,15 @@ class RecalledTrainer final : public TrainerProcess {
   const Job& job_;
   const Process& process_;
   CostBook& book_;
+  std::int64_t rank_;
   std::map<std::string, Unit> units_;
   TrainerBooks books_;
+  Bytes buffer_ = 0;  ///< that passes grow and leave, until the optimizer is offloaded
   double seconds_ = 0;
 };
 
-/// Batches made inside the trainer, by its own generation, tie roles together; pipelines' ranks differ.
+/// Batches made inside the trainer, by its own generation, tie roles together.
 bool separable(const Job& job) {
-  if (std::any_of(job.roles.begin(), job.roles.end(),
-                  [](const Role& role) { return role.sharding.kind == ShardingKind::megatron; }))
-    return false;
   const bool engines = std::any_of(job.engines.begin(), job.engines.end(), [](const Engine& engine) {
     return engine.kind == EngineKind::vllm || engine.kind == EngineKind::sglang;
   });
@@ -129,7 +144,7 @@ MakeTrainer recalled(std::shared_ptr<CostBook> book) {
              const Job& job, const Process& process, const Pool& pool, const Hardware& hardware,
              std::int64_t rank) -> Result<std::unique_ptr<TrainerProcess>> {
     if (!separable(job)) return program(job, process, pool, hardware, rank);
-    return std::make_unique<RecalledTrainer>(job, process, *book);
+    return std::make_unique<RecalledTrainer>(job, process, *book, rank);
   };
 }
 

@@ -2,8 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -178,6 +182,48 @@ TEST_F(Output, UnwritablePlacesAreIncomplete) {
     EXPECT_EQ(status.error().file, path);
   }
   EXPECT_TRUE(files().empty());
+}
+
+/// Writes more to `path` than the kernel lets a child process write, and gives the child's exit status. What
+/// the kernel signals half way calls `half_way`.
+int status_of_writer(const std::string& path, void (*half_way)(int)) {
+  const pid_t child = fork();
+  if (child == 0) {
+    remove_pending_output_on_signals();
+    std::signal(SIGXFSZ, half_way);
+    const rlimit limit{4096, 4096};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    std::istringstream nothing;
+    std::ostringstream ignored;
+    Streams streams{nothing, ignored, ignored};
+    _exit(write_output(path, std::string(100'000, 'x'), streams) ? 40 : 41);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WEXITSTATUS(status);
+}
+
+TEST_F(Output, AnInterruptHalfWayLeavesWhatWasThere) {
+  const std::string path = folder / "out.yaml";
+  const auto interrupt = [](int) { std::raise(SIGINT); };
+  EXPECT_EQ(status_of_writer(path, interrupt), kIncomplete);
+  EXPECT_TRUE(files().empty());
+  std::ofstream(path) << "before";
+  EXPECT_EQ(status_of_writer(path, interrupt), kIncomplete);
+  std::string text;
+  std::ifstream(path) >> text;
+  EXPECT_EQ(text, "before");
+  EXPECT_THAT(files(), ElementsAre("out.yaml"));
+}
+
+TEST_F(Output, AFailingWriteLeavesWhatWasThere) {
+  const std::string path = folder / "out.yaml";
+  std::ofstream(path) << "before";
+  EXPECT_EQ(status_of_writer(path, SIG_IGN), 41);
+  std::string text;
+  std::ifstream(path) >> text;
+  EXPECT_EQ(text, "before");
+  EXPECT_THAT(files(), ElementsAre("out.yaml"));
 }
 
 TEST_F(Output, SpecialFilesAreWrittenInPlace) {

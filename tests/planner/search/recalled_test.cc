@@ -33,9 +33,12 @@ const std::vector<std::vector<std::string>> kRuns = {
     {"algorithm.adv_estimator=gae", "critic.model.path=Qwen/Qwen2.5-7B-Instruct"},
 };
 
+constexpr double kGatheredUnit = 512 * kMiB;  ///< a layer of the example's model in bf16, at most
+
 /// The book folds equal layers, splits roles into parts and puts them together again: it must come to what
 /// the whole program gives over a sum of live blocks.
-void expect_agreement(const Job& job, const Hardware& hardware, const MakeTrainer& recalled) {
+void expect_agreement(const Job& job, const Hardware& hardware, const MakeTrainer& recalled,
+                      double part = 0.01) {
   const auto whole = run_on_device(job, hardware, Fidelity::live_bytes);
   const auto quick = run_on_device(job, hardware, recalled, "closed_form");
   ASSERT_EQ(whole.has_value(), quick.has_value());
@@ -47,8 +50,12 @@ void expect_agreement(const Job& job, const Hardware& hardware, const MakeTraine
     ASSERT_EQ(a.size(), b.size());
     for (std::size_t p = 0; p < a.size(); ++p) {
       SCOPED_TRACE(a[p].phase + " step " + std::to_string(a[p].step));
-      EXPECT_NEAR(static_cast<double>(b[p].peak_device), static_cast<double>(a[p].peak_device),
-                  0.01 * static_cast<double>(a[p].peak_device));
+      // After a training a forward may have one unit more in flight than the book's part knows.
+      const double device = static_cast<double>(a[p].peak_device);
+      EXPECT_NEAR(static_cast<double>(b[p].peak_device), device, part * device + kGatheredUnit);
+      const double allocated = static_cast<double>(a[p].processes.front().peak_allocated);
+      EXPECT_NEAR(static_cast<double>(b[p].processes.front().peak_allocated), allocated,
+                  part * allocated + kMiB);
       EXPECT_NEAR(static_cast<double>(b[p].peak_host), static_cast<double>(a[p].peak_host),
                   0.01 * static_cast<double>(a[p].peak_host));
       EXPECT_NEAR(b[p].seconds, a[p].seconds, 0.02 * a[p].seconds + 1e-3);
@@ -67,19 +74,18 @@ TEST_P(Recalled, AgreesWithTheWholeProgram) {
 INSTANTIATE_TEST_SUITE_P(Runs, Recalled, ::testing::Range<std::size_t>(0, kRuns.size()));
 
 // One book for all, as in a search: a part that is found must be the right one.
-TEST(CostBook, AgreesOnDrawnConfigurations) {
-  const Hardware hardware = find_hardware("h100").value();
+void expect_agreement_on_draws(const char* example, double part, int draws, int least) {
   JobOptions options;
   options.steps = 2;
-  const auto read = read_job(
-      std::array{test::source("configs/examples/verl/qwen2.5-7b-grpo-8xh100.yaml").string()}, options);
+  const auto read = read_job(std::array{test::source(example).string()}, options);
   ASSERT_TRUE(read) << read.error().text();
+  const Hardware hardware = load_hardware(read->job.gpu).value();
   const Framework& verl = *find_framework("verl");
   const std::vector<Knob> knobs = verl.knobs(*read);
   const MakeTrainer recalled = closed_form::recalled(std::make_shared<closed_form::CostBook>(hardware));
   std::mt19937 random(20);
   int compared = 0;
-  for (int draw = 0; draw < 40; ++draw) {
+  for (int draw = 0; draw < draws; ++draw) {
     std::vector<Choice> choices;
     std::string drawn;
     for (const Knob& knob : knobs) {
@@ -91,10 +97,20 @@ TEST(CostBook, AgreesOnDrawnConfigurations) {
     const Result<Job> job = verl.with(*read, choices);
     if (!job || !validate_job(*job)) continue;
     SCOPED_TRACE(drawn);
-    expect_agreement(*job, hardware, recalled);
+    expect_agreement(*job, hardware, recalled, part);
     ++compared;
   }
-  EXPECT_GT(compared, 10);
+  EXPECT_GT(compared, least);
+}
+
+TEST(CostBook, AgreesOnDrawnConfigurations) {
+  expect_agreement_on_draws("configs/examples/verl/qwen2.5-7b-grpo-8xh100.yaml", 0.01, 40, 10);
+}
+
+// Megatron-Core keeps one buffer a process, as large as what any role needed of it; when it grows inside a
+// pass the parts cannot tell.
+TEST(CostBook, AgreesOnDrawnConfigurationsOfAPipeline) {
+  expect_agreement_on_draws("configs/examples/verl/qwen2.5-7b-grpo-megatron-8xh100.yaml", 0.04, 24, 10);
 }
 
 TEST(CostBook, RunsNothingTwice) {
