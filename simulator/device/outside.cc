@@ -1,17 +1,36 @@
 #include "simulator/device/outside.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "simulator/hardware/communicator.h"
 
 namespace headroom {
 
-OutsideGrowth::OutsideGrowth(const Hardware& hardware, std::int64_t communicators, std::int64_t ranks)
+Peers peers_of(const Job& job, const Process& process, std::int64_t gpus, std::int64_t rank) {
+  std::int64_t everyone = 0, ring = 0, stages = 1;
+  for (const Role& role : job.roles) {
+    if (std::find(process.roles.begin(), process.roles.end(), role.name) == process.roles.end()) continue;
+    const Parallel& p = role.parallel;
+    const bool heads = p.context > 1 && role.megatron.context_all_to_all;
+    everyone = std::max(everyone, (p.ulysses - 1) + (heads ? p.context - 1 : 0) + (p.expert - 1));
+    if (p.context > 1 && !heads) ring = 1;
+    stages = std::max(stages, p.pipeline);
+  }
+  const std::int64_t stage = rank * stages / std::max<std::int64_t>(gpus, 1);
+  const std::int64_t neighbours = (stage > 0) + (stage + 1 < stages);
+  return {.send = everyone + ring + neighbours, .receive = everyone + ring + neighbours};
+}
+
+OutsideGrowth::OutsideGrowth(const Hardware& hardware, std::int64_t communicators, std::int64_t ranks,
+                             Peers peers)
     : unloaded_(hardware.kernels), cublas_handle_(hardware.cublas_handle) {
   now_.context = hardware.context;
   if (communicators > 0)
     now_.communicators =
         first_communicator_bytes(hardware.nccl) + communicators * communicator_bytes(hardware.nccl, ranks);
+  if (communicators > 0 && peers != Peers{})
+    peers_ = hardware.nccl.first_p2p + point_to_point_bytes(hardware.nccl, peers.send, peers.receive);
 }
 
 void OutsideGrowth::begin(const Action& action) {
@@ -21,6 +40,7 @@ void OutsideGrowth::begin(const Action& action) {
   if (generates || trains || action.verb == Verb::forward) {
     now_.context += std::exchange(unloaded_.forward, 0);
     now_.workspaces += std::exchange(cublas_handle_, 0);
+    now_.communicators += std::exchange(peers_, 0);
   }
   if (generates) now_.context += std::exchange(unloaded_.generate, 0);
   if (trains) now_.context += std::exchange(unloaded_.train, 0);

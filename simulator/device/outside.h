@@ -4,17 +4,30 @@
 
 #include "simulator/device/process.h"
 #include "simulator/hardware/hardware.h"
+#include "simulator/job/job.h"
 #include "simulator/job/step.h"
 
 namespace headroom {
 
+/// Ranks to which a training process's rank sends and from which it receives outside rings.
+struct Peers {
+  std::int64_t send = 0, receive = 0;
+  bool operator==(const Peers&) const = default;
+};
+
+/// Of `rank` of a pool of `gpus`: everyone else in groups that exchange all to all (sequence parallelism,
+/// Megatron's head exchange and routed experts), both neighbours of a ring of contexts, and the next and the
+/// previous stage of a pipeline, which activations go one way through and gradients the other. Roles of one
+/// process share their groups.
+Peers peers_of(const Job& job, const Process& process, std::int64_t gpus, std::int64_t rank);
+
 /// A training process's memory outside its allocator, as it grows: the context and its communicators from the
 /// start; the code of PyTorch's kernels when the first of their kind runs; the cuBLAS handle with the first
-/// matrix product. Nothing of it is ever given back.
+/// matrix product; what peers need with the first pass through a model. Nothing of it is ever given back.
 class OutsideGrowth {
  public:
   /// `communicators`: groups of `ranks` ranks that the process uses; 0: none.
-  OutsideGrowth(const Hardware& hardware, std::int64_t communicators, std::int64_t ranks);
+  OutsideGrowth(const Hardware& hardware, std::int64_t communicators, std::int64_t ranks, Peers peers = {});
 
   /// `action` is about to run: takes what it needs for the first time.
   void begin(const Action& action);
@@ -22,7 +35,7 @@ class OutsideGrowth {
 
  private:
   KernelModules unloaded_;
-  Bytes cublas_handle_;
+  Bytes cublas_handle_, peers_ = 0;
   OutsideAllocator now_;
 };
 

@@ -107,7 +107,8 @@ class DeviceRun {
                               process.name));
     RunningTrainer t{.process = &process,
                      .run = {},
-                     .outside = OutsideGrowth(hardware_, process.communicators, pool_.gpus())};
+                     .outside = OutsideGrowth(hardware_, process.communicators, pool_.gpus(),
+                                              peers_of(job_, process, pool_.gpus(), rank_))};
     HEADROOM_ASSIGN(t.run, make_trainer_(job_, process, pool_, hardware_, rank_));
     const std::size_t index = occupancy_.add(process.name);
     occupancy_.hold(index, process_on_device({}, 0, t.outside.now()));

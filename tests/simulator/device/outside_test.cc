@@ -62,5 +62,40 @@ TEST(OutsideGrowth, FollowsRecordedShardedLoops) {
   }
 }
 
+/// A process that runs one role laid out so.
+Peers peers(const Parallel& parallel, std::int64_t gpus, std::int64_t rank, bool heads = false) {
+  Job job;
+  Role& role = job.roles.emplace_back();
+  role.name = "actor";
+  role.parallel = parallel;
+  role.megatron.context_all_to_all = heads;
+  Process process;
+  process.roles = {"actor"};
+  return peers_of(job, process, gpus, rank);
+}
+
+TEST(PeersOf, AreWhomARankSendsTo) {
+  EXPECT_EQ(peers({}, 8, 0), (Peers{}));
+  EXPECT_EQ(peers({.tensor = 4}, 8, 0), (Peers{})) << "tensor groups use rings";
+  EXPECT_EQ(peers({.ulysses = 4}, 8, 5), (Peers{3, 3}));
+  EXPECT_EQ(peers({.context = 4}, 8, 5), (Peers{1, 1})) << "a ring of contexts";
+  EXPECT_EQ(peers({.context = 4}, 8, 5, true), (Peers{3, 3}));
+  EXPECT_EQ(peers({.expert = 8}, 8, 0), (Peers{7, 7}));
+  for (const auto& [rank, neighbours] : {std::pair{0, 1}, {2, 2}, {5, 2}, {7, 1}})
+    EXPECT_EQ(peers({.pipeline = 4}, 8, rank), (Peers{neighbours, neighbours})) << rank;
+}
+
+// Two H200 under FSDP2 with sequence parallelism took 446 MiB more from the first forward on.
+TEST(OutsideGrowth, ConnectsPeersWithTheFirstForward) {
+  const Hardware hardware = *find_hardware("h200");
+  OutsideGrowth alone(hardware, 2, 8), exchanging(hardware, 2, 8, {.send = 1, .receive = 1});
+  const auto more = [&] { return exchanging.now().total() - alone.now().total(); };
+  for (const Verb verb : {Verb::build, Verb::forward, Verb::train}) {
+    alone.begin(action(verb));
+    exchanging.begin(action(verb));
+    EXPECT_EQ(more(), verb == Verb::build ? 0 : 446 * kMiB);
+  }
+}
+
 }  // namespace
 }  // namespace headroom
