@@ -2,9 +2,13 @@
 
 namespace headroom::allocator {
 
+// Searched for from the lowest block upwards: what is taken and given back is near it, however many there
+// are.
 void FreeBlocks::insert_inside(Block* blocks, Tree& tree, BlockId id) {
   Block& block = blocks[id];
-  BlockId parent = tree.root;
+  BlockId parent = tree.lowest;
+  while (blocks[parent].parent != 0 && !before(block, blocks[blocks[parent].parent]))
+    parent = blocks[parent].parent;
   for (;;) {
     BlockId& child = blocks[parent].child[before(block, blocks[parent]) ? 0 : 1];
     if (child == 0) {
