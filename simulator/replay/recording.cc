@@ -18,6 +18,7 @@ using Action = RecordedSegmentEvent::Action;
 constexpr std::array<std::string_view, 5> kActions = {"segment_alloc", "segment_free", "segment_map",
                                                       "segment_unmap", "oom"};
 constexpr std::int64_t kStreams = 1024;
+constexpr Bytes kAddresses = Bytes{1} << 53;
 
 // Where in a file something is, for errors.
 struct Place {
@@ -99,10 +100,6 @@ Status read_header(const Json& json, const Place& at, Recording& out) {
     return at.bad("total_memory", "expected the device's bytes, at most 32 TiB");
   for (const char* key : {"events", "results", "segment_events"})
     if (!json.contains(key) || !json[key].is_array()) return at.bad(key, "expected a list");
-  if (json["results"].size() != json["events"].size()) {
-    return at.bad("results", fmt::format("expected one row for each of {} events, found {}",
-                                         json["events"].size(), json["results"].size()));
-  }
   if (!json.contains("final") || !json["final"].is_object()) return at.bad("final", "expected a map");
   return {};
 }
@@ -112,7 +109,11 @@ Result<Recording> read_recording(const Json& json, const Place& at) {
   out.line = at.line;
   if (!json.is_object()) return at.bad("", "expected a recording as one JSON object");
   HEADROOM_TRY(read_header(json, at, out));
-  for (std::size_t i = 0; i < json["events"].size(); ++i) {
+  const std::size_t events = json["events"].size(), rows = json["results"].size();
+  if (rows != events)
+    out.contradiction =
+        fmt::format("results: expected one row for each of {} events, found {}", events, rows);
+  for (std::size_t i = 0; i < std::min(events, rows); ++i) {
     const auto event = read_event(json["events"][i]);
     if (!event)
       return at.bad(fmt::format("events.{}", i),
@@ -129,6 +130,9 @@ Result<Recording> read_recording(const Json& json, const Place& at) {
     if (!event)
       return at.bad(fmt::format("segment_events.{}", i),
                     "expected [action, bytes, 0 or 1] and perhaps an address");
+    if (event->address && (*event->address < 0 || *event->address > kAddresses))
+      out.contradiction =
+          fmt::format("segment event {}: expected an address from 0 to 2^53, found {}", i, *event->address);
     out.segment_events.push_back(*event);
   }
   for (const auto& [key, value] : json["final"].items()) {

@@ -49,11 +49,13 @@ struct Recording {
   std::vector<RecordedRow> rows;  ///< one an event
   std::vector<RecordedSegmentEvent> segment_events;
   std::vector<std::pair<std::string, std::int64_t>> final;  ///< memory_stats() at the end, without zeros
-  int line = 0;                                             ///< in its file
+  std::string contradiction{};  ///< what in it cannot be of any run; empty: nothing
+  int line = 0;                 ///< in its file
 };
 
 /// Reads recordings, one JSON object a line, from a file that may be compressed. Anything not of the form is
-/// an error with the line and the key.
+/// an error with the line and the key; what has the form but cannot have happened is a contradiction of its
+/// case.
 Result<std::vector<Recording>> read_recordings(const std::string& path);
 /// The same from text; `file` is for messages.
 Result<std::vector<Recording>> parse_recordings(std::string_view text, const std::string& file);

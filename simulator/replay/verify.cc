@@ -259,11 +259,11 @@ class Replay {
 
 CaseResult compare(const Recording& recording, Comparison comparison) {
   const auto settings = allocator::parse_allocator_settings(recording.settings);
-  if (!settings) {
+  if (!settings || !recording.contradiction.empty()) {
     CaseResult result;
     result.name = recording.name;
     result.events = recording.events.size();
-    result.difference = "settings: " + settings.error().text();
+    result.difference = settings ? recording.contradiction : "settings: " + settings.error().text();
     return result;
   }
   // As in nearly all recordings: heap addresses of later streams grow in native mode and fall in expandable

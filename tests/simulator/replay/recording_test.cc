@@ -1,5 +1,6 @@
 #include "simulator/replay/recording.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <map>
@@ -20,6 +21,9 @@ constexpr const char* kPlain = "allocator/recorded.jsonl.gz";
 constexpr const char* kAddressed = "allocator/recorded-with-addresses.jsonl.gz";
 // Recorded after the driver model was finished, from other seeds of the same kinds of streams.
 constexpr const char* kLater = "allocator/recorded-again.jsonl.gz";
+// Recorded after a kernel had run (validator/pytorch/allocator_streams.py --kernel): the driver's addresses
+// differ.
+constexpr const char* kAfterKernel = "allocator/recorded-after-kernel.jsonl.gz";
 
 const std::vector<Recording>& recordings(const char* file) {
   static std::map<std::string, std::vector<Recording>> read;
@@ -46,6 +50,7 @@ TEST(Recordings, EveryCaseVerifies) {
   EXPECT_THAT(differences(kPlain, Comparison::verify), IsEmpty());
   EXPECT_THAT(differences(kAddressed, Comparison::verify), IsEmpty());
   EXPECT_THAT(differences(kLater, Comparison::verify), IsEmpty());
+  EXPECT_THAT(differences(kAfterKernel, Comparison::verify), IsEmpty());
 }
 
 // Without looking at any recorded placement.
@@ -231,7 +236,7 @@ TEST(RecordingFile, WhatIsMalformedIsNamed) {
         Malformed{R"(["a",0,5,0])", R"(["a",0,18446744073709551615,0])", "events.0"},
         Malformed{R"(["a",0,5,0])", R"(["a",0,5,100000])", "events.0"},
         Malformed{R"(["r",0,1])", R"(["r",0,-1])", "events.1"}, Malformed{R"(["s"])", R"(["x"])", "events.3"},
-        Malformed{"[[0,0,0,0,0,0]", "[[0,0,0,0]", "results.0"}, Malformed{",[0,0,0,0]]", "]", "results"},
+        Malformed{"[[0,0,0,0,0,0]", "[[0,0,0,0]", "results.0"},
         Malformed{"segment_alloc", "segment_grow", "segment_events.0"},
         Malformed{R"("num_ooms":0)", R"("num_ooms":0.5)", "final.num_ooms"},
         Malformed{"{\"case\"", "[\"case\"", ""}}) {
@@ -244,6 +249,27 @@ TEST(RecordingFile, WhatIsMalformedIsNamed) {
     EXPECT_EQ(result.error().file, "x.jsonl");
   }
   EXPECT_FALSE(parse_recordings("", "empty").has_value());
+}
+
+// The file is a recording; that its parts do not go together is this case's difference.
+TEST(RecordingFile, WhatCannotHaveHappenedFailsItsCase) {
+  const auto difference = [](auto change) {
+    Recording recording = named(kAddressed, "default mixed/3");
+    change(recording);
+    return compare(recording, Comparison::verify).difference;
+  };
+  EXPECT_EQ(difference([](Recording&) {}), "");
+  EXPECT_EQ(difference([](Recording& r) { r.contradiction = "no run"; }), "no run");
+  const std::string text =
+      R"({"case":"c","kind":"k","seed":0,"settings":"","fraction":0,"total_memory":85017493504,"events":[["e"],["e"]],)"
+      R"("results":[[0,0,0,0]],"segment_events":[],"final":{}})";
+  EXPECT_THAT(parse_recordings(text, "x").value()[0].contradiction,
+              HasSubstr("expected one row for each of 2 events, found 1"));
+  for (const char* address : {"-9223372036854775808", "9223372036854775807"}) {
+    const std::string far = std::string(text).replace(
+        text.find("[],\"final\""), 2, fmt::format(R"([["segment_alloc",2097152,0,{}]])", address));
+    EXPECT_THAT(parse_recordings(far, "x").value()[0].contradiction, HasSubstr(address));
+  }
 }
 
 TEST(TextFile, ReadsPlainAndCompressedAndRefusesDamage) {
