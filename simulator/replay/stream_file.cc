@@ -229,6 +229,9 @@ Status check_indices(AllocationStream& stream) {
   return {};
 }
 
+constexpr const char* kReadable =
+    "expected a memory snapshot of PyTorch (a pickle of protocol 2 or later) or an allocation stream (JSON)";
+
 }  // namespace
 
 Result<AllocationStream> parse_stream(std::string_view text, const std::string& file) {
@@ -238,6 +241,12 @@ Result<AllocationStream> parse_stream(std::string_view text, const std::string& 
     error.file = file;
     return fail(std::move(error));
   };
+  const std::size_t start = text.find_first_not_of(" \t\r\n");
+  if (start == std::string_view::npos)
+    return bad({.message = std::string("the file is empty; ") + kReadable, .file = {}, .key = {}});
+  if (text[start] != '{')
+    return bad(
+        {.message = std::string("neither a pickle nor a JSON object; ") + kReadable, .file = {}, .key = {}});
   if (!nlohmann::json::sax_parse(text, &handler)) return bad(handler.error);
   if (stream.events.empty())
     return bad({.message = "no `events`: this is no allocation stream", .file = {}, .key = {}});

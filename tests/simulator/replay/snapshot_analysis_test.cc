@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "simulator/replay/snapshot_reader.h"
+#include "simulator/replay/snapshot_writer.h"
 #include "tests/support/data.h"
 
 namespace headroom::replay {
@@ -135,6 +136,55 @@ TEST(SnapshotAnalysis, SettingsOfAnotherVersionAreTakenByTheirValues) {
   EXPECT_EQ(parsed->roundup_power2_divisions, settings.roundup_power2_divisions);
   settings.conf = "max_split_size_mb:128";
   EXPECT_EQ(conf_of(settings), settings.conf);
+}
+
+/// `other` as one device more of `snapshot`, without its stacks.
+void add_device(Snapshot& snapshot, const Snapshot& other) {
+  const auto device = static_cast<std::int64_t>(snapshot.traces.size());
+  const std::size_t first_event = snapshot.events.size();
+  const auto first_context = static_cast<std::uint16_t>(snapshot.contexts.size());
+  for (std::size_t i = 0; i < other.events.size(); ++i) {
+    TraceEvent event = other.events[i];
+    event.context = static_cast<std::uint16_t>(event.context + first_context);
+    event.stack = 0;
+    snapshot.events.push_back(event);
+  }
+  snapshot.contexts.insert(snapshot.contexts.end(), other.contexts.begin(), other.contexts.end());
+  snapshot.traces.emplace_back(first_event, other.events.size());
+  for (SnapshotSegment segment : other.segments) {
+    segment.device = device;
+    segment.stack = 0;
+    for (SnapshotBlock& block : segment.blocks) block.stack = 0;
+    snapshot.segments.push_back(std::move(segment));
+  }
+}
+
+// Addresses mean something on their own device only: here every device has the same.
+TEST(SnapshotAnalysis, DevicesOfOnePickleAreKeptApart) {
+  Snapshot written = recorded("basic");
+  add_device(written, recorded("streams"));
+  written.traces.emplace_back(written.events.size(), 0);  // A device that was not used.
+  add_device(written, recorded("basic"));
+  const std::string pickle = snapshot_pickle(written);
+  ByteSource source = ByteSource::memory(pickle);
+  const auto snapshot = read_snapshot(source);
+  ASSERT_TRUE(snapshot) << snapshot.error().text();
+  ASSERT_EQ(snapshot->traces.size(), 4u);
+  const std::vector<std::string> names{"basic", "streams", "", "basic"};
+  for (std::size_t device = 0; device < names.size(); ++device) {
+    const auto a = analyse_device(*snapshot, device);
+    ASSERT_TRUE(a) << a.error().text();
+    if (names[device].empty()) {
+      EXPECT_EQ(a->peak_reserved.reserved, 0);
+      continue;
+    }
+    const DeviceAnalysis alone = analysed(recorded(names[device]));
+    EXPECT_EQ(a->peak_allocated.allocated, alone.peak_allocated.allocated) << device;
+    EXPECT_EQ(a->peak_reserved.reserved, alone.peak_reserved.reserved) << device;
+    EXPECT_EQ(a->end.reserved, alone.end.reserved) << device;
+    EXPECT_EQ(a->end.blocks, alone.end.blocks) << device;
+    EXPECT_EQ(a->homeless, 0) << device;
+  }
 }
 
 TEST(SnapshotAnalysis, ReportsOutOfMemory) {

@@ -187,6 +187,10 @@ TEST(StreamFile, NamesTheEventThatCannotBe) {
 }
 
 TEST(StreamFile, NamesWhatIsNoStream) {
+  EXPECT_THAT(parse_stream("", "f").error().text(),
+              HasSubstr("f: the file is empty; expected a memory snapshot"));
+  EXPECT_THAT(parse_stream("cos\nsystem\n", "f").error().text(),
+              HasSubstr("neither a pickle nor a JSON object"));
   EXPECT_THAT(parse_stream("{}", "f").error().text(), HasSubstr("no `events`"));
   EXPECT_THAT(parse_stream(R"({"format":9,"events":[["e"]]})", "f").error().text(),
               HasSubstr("format 9; 1 to 3"));
