@@ -172,6 +172,13 @@ Result<WhatIfOutcome> run_setting(const AllocationStream& stream, const WhatIfSe
     error.message = fmt::format("setting `{}`: {}", setting.conf, error.message);
     return fail(std::move(error));
   }
+  if (settings->backend != allocator::AllocatorSettings::Backend::native) {
+    return fail(Error{.message = fmt::format("setting `{}`: cudaMallocAsync is the driver's own allocator; "
+                                             "only PyTorch's native one is simulated",
+                                             setting.conf),
+                      .file = {},
+                      .key = "backend"});
+  }
   if (setting.needs_limit && !limit) {
     WhatIfOutcome outcome;
     outcome.setting = setting;

@@ -110,6 +110,13 @@ TEST(WhatIf, RefusesSettingsThatPyTorchWould) {
   EXPECT_THAT(table.error().text(), HasSubstr("max_split_size"));
 }
 
+TEST(WhatIf, RefusesAnAllocatorThatIsNotSimulated) {
+  const auto outcome = run_setting(regrowth(), {"x", "backend:cudaMallocAsync", false, false}, std::nullopt);
+  ASSERT_FALSE(outcome);
+  EXPECT_THAT(outcome.error().text(), HasSubstr("only PyTorch's native one is simulated"));
+  EXPECT_TRUE(run_setting(regrowth(), {"x", "backend:native", false, false}, std::nullopt));
+}
+
 TEST(WhatIf, ResultsDoNotDependOnThreads) {
   const std::string path = test::data("rlhf/fr-opt.trace.json.gz").string();
   const AllocationStream stream = parse_stream(read_text_file(path).value(), path).value();
