@@ -12,11 +12,14 @@
 #include "planner/search/plan.h"
 #include "planner/writers/plan.h"
 #include "planner/writers/table.h"
+#include "simulator/closed_form/recalled_trainer.h"
 
 namespace headroom::cli {
 namespace {
 
 constexpr std::int64_t kMostChoices = 100;
+// Configurations whose programs are run one by one, some tens of milliseconds each.
+constexpr std::size_t kSlowEvaluations = 200, kMoreSlowEvaluations = 20;
 
 struct Searched {
   Run run;
@@ -45,7 +48,11 @@ Result<Searched> search_run(const Arguments& arguments, const Common& common, St
     return fail(Error{.message = "this kind of configuration has nothing that can be varied",
                       .file = arguments.text("CONFIG"),
                       .key = {}});
-  HEADROOM_ASSIGN(const search::PlanOptions options, plan_options(arguments));
+  HEADROOM_ASSIGN(search::PlanOptions options, plan_options(arguments));
+  if (!closed_form::recalls(out.run.read.job)) {
+    options.search.most_evaluations = kSlowEvaluations;
+    options.search.more_evaluations = kMoreSlowEvaluations;
+  }
   const std::vector<Knob> knobs = out.run.framework->knobs(out.run.read);
   HEADROOM_ASSIGN(const search::Space space,
                   search::make_space(knobs, arguments.all("--vary"), arguments.all("--fix")));

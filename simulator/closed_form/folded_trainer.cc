@@ -43,8 +43,9 @@ class FoldedTrainer final : public TrainerProcess {
 
 }  // namespace
 
-Result<Report> estimate(const Job& job, const Hardware& hardware) {
-  HEADROOM_TRY(validate_job(job));
+namespace {
+
+Result<Report> folded_report(const Job& job, const Hardware& hardware) {
   if (const std::optional<LayerFold> fold = fold_of(job)) {
     bool pairs = true;
     const MakeTrainer trainer = [&](const Job&, const Process&, const Pool&, const Hardware&,
@@ -55,6 +56,17 @@ Result<Report> estimate(const Job& job, const Hardware& hardware) {
     if (pairs) return report;
   }
   return run_on_device(job, hardware, Fidelity::live_bytes);
+}
+
+}  // namespace
+
+Result<Report> estimate(const Job& job, const Hardware& hardware) {
+  HEADROOM_TRY(validate_job(job));
+  HEADROOM_ASSIGN(Report report, folded_report(job, hardware));
+  report.assumptions.push_back(
+      "an allocator that never fragments: reserved is the most that was in use at once, waiting for other "
+      "streams included, since the cache was emptied (`headroom simulate` runs the allocator)");
+  return report;
 }
 
 }  // namespace headroom::closed_form

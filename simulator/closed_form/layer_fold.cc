@@ -48,18 +48,14 @@ bool raise(Highest& best, const RecordedAction& few, const RecordedAction& more,
 }
 
 /// Whether memory grows evenly with the layers: no buckets of a fixed size over all parameters, no parts of a
-/// pipeline, no generation inside the trainer.
+/// pipeline.
 bool grows_evenly(const Job& job) {
-  return std::all_of(job.roles.begin(), job.roles.end(),
-                     [](const Role& role) {
-                       const ShardingKind kind = role.sharding.kind;
-                       return role.trainer == TrainerCode::plain && role.parallel.pipeline == 1 &&
-                              (kind == ShardingKind::none || kind == ShardingKind::fsdp1 ||
-                               kind == ShardingKind::fsdp2 || kind == ShardingKind::megatron);
-                     }) &&
-         std::all_of(job.engines.begin(), job.engines.end(), [](const Engine& engine) {
-           return engine.kind == EngineKind::vllm || engine.kind == EngineKind::sglang;
-         });
+  return std::all_of(job.roles.begin(), job.roles.end(), [](const Role& role) {
+    const ShardingKind kind = role.sharding.kind;
+    return role.trainer == TrainerCode::plain && role.parallel.pipeline == 1 &&
+           (kind == ShardingKind::none || kind == ShardingKind::fsdp1 || kind == ShardingKind::fsdp2 ||
+            kind == ShardingKind::megatron);
+  });
 }
 
 }  // namespace

@@ -126,8 +126,9 @@ class RecalledTrainer final : public TrainerProcess {
   double seconds_ = 0;
 };
 
-/// Batches made inside the trainer, by its own generation, tie roles together.
-bool separable(const Job& job) {
+}  // namespace
+
+bool recalls(const Job& job) {
   const bool engines = std::any_of(job.engines.begin(), job.engines.end(), [](const Engine& engine) {
     return engine.kind == EngineKind::vllm || engine.kind == EngineKind::sglang;
   });
@@ -137,13 +138,11 @@ bool separable(const Job& job) {
   return engines && !inside;
 }
 
-}  // namespace
-
 MakeTrainer recalled(std::shared_ptr<CostBook> book) {
   return [book = std::move(book), program = program_over(Fidelity::live_bytes)](
              const Job& job, const Process& process, const Pool& pool, const Hardware& hardware,
              std::int64_t rank) -> Result<std::unique_ptr<TrainerProcess>> {
-    if (!separable(job)) return program(job, process, pool, hardware, rank);
+    if (!recalls(job)) return program(job, process, pool, hardware, rank);
     return std::make_unique<RecalledTrainer>(job, process, *book, rank);
   };
 }

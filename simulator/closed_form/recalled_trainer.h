@@ -13,4 +13,8 @@ namespace headroom::closed_form {
 /// peak counts as temporaries, whatever it is.
 MakeTrainer recalled(std::shared_ptr<CostBook> book);
 
+/// Whether `recalled` knows the job's trainers by their parts: engines make the batches. A program that
+/// generates inside the trainer ties its roles together and is run for each configuration.
+bool recalls(const Job& job);
+
 }  // namespace headroom::closed_form
