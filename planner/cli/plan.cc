@@ -94,9 +94,10 @@ WriteHeader header(const search::PlanChoice& winner, const Run& run) {
   WriteHeader header;
   header.lines.push_back(fmt::format("Written by headroom {} for {}, {} a GPU.", kVersion, run.hardware.name,
                                      format_gib(run.limits.budget)));
-  header.lines.push_back(fmt::format(
-      "Predicted peak {} in {}, {} to spare beyond the margin; {:.1f} s a step.",
-      format_gib(outcome.peak_device), outcome.limiting_phase, format_gib(outcome.spare), outcome.seconds));
+  const Bytes margin = run.limits.budget - outcome.peak_device - outcome.spare;
+  header.lines.push_back(fmt::format("Predicted peak {} in {}, margin {}, {} to spare; {:.1f} s a step.",
+                                     format_gib(outcome.peak_device), outcome.limiting_phase,
+                                     format_gib(margin), format_gib(outcome.spare), outcome.seconds));
   const std::string changes = writers::settings_text(winner.settings, winner.choices);
   header.lines.push_back("Changed: " + (changes.empty() ? "nothing" : changes));
   return header;

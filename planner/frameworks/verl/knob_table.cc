@@ -199,6 +199,40 @@ Keys rollout_keys(const Settings& s, const std::string& key, const std::string& 
   return keys;
 }
 
+/// `full` is every layer on its own; other ways of a run keep their numbers.
+std::string recompute_word(const Megatron& m) {
+  if (m.recompute_granularity.empty()) return "none";
+  if (m.recompute_granularity != "full") return m.recompute_granularity;
+  const bool plain = m.recompute_method == "uniform" && m.recompute_layers <= 1;
+  return plain ? "full" : fmt::format("full {} {}", m.recompute_method, m.recompute_layers);
+}
+
+bool set_recompute(Settings& s, const std::string& value) {
+  Megatron& m = s.actor.megatron;
+  if (value == recompute_word(m)) return true;
+  const bool ref_follows = s.ref.exists && s.ref.strategy == Strategy::megatron &&
+                           recompute_word(s.ref.megatron) == recompute_word(m);
+  if (value != "none" && value != "selective" && value != "full") return false;
+  m.recompute_granularity = value == "none" ? "" : value;
+  m.recompute_method = value == "full" ? "uniform" : "";
+  m.recompute_layers = value == "full" ? 1 : 0;
+  if (ref_follows) {
+    s.ref.megatron.recompute_granularity = m.recompute_granularity;
+    s.ref.megatron.recompute_method = m.recompute_method;
+    s.ref.megatron.recompute_layers = m.recompute_layers;
+  }
+  return true;
+}
+
+Keys recompute_keys(const Settings& s) {
+  const Megatron& m = s.actor.megatron;
+  const std::string at = kActor + "megatron.override_transformer_config.recompute_";
+  const auto word_or_null = [](const std::string& text) { return text.empty() ? "null" : text; };
+  return {{at + "granularity", word_or_null(m.recompute_granularity)},
+          {at + "method", word_or_null(m.recompute_method)},
+          {at + "num_layers", m.recompute_layers > 0 ? word(m.recompute_layers) : "null"}};
+}
+
 // clang-format off
 const KnobRow kRows[] = {
     {"dynamic_batching", "micro-batches packed to a token budget instead of a fixed number of sequences", false, always,
@@ -268,6 +302,14 @@ const KnobRow kRows[] = {
      [](const Settings& s) { return word(s.actor.model.gradient_checkpointing); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.actor.model.gradient_checkpointing, v); },
      [](const Settings& s) { return Keys{{kModel + "enable_gradient_checkpointing", word(s.actor.model.gradient_checkpointing)}}; }},
+    {"recompute", "what the actor's layers recompute in the backward: nothing, the modules named, everything", false, megatron,
+     [](const Settings& s) { return recompute_word(s.actor.megatron); },
+     [](const Settings& s) {
+       Values out{"none", "selective", "full"};
+       if (const std::string now = recompute_word(s.actor.megatron); std::find(out.begin(), out.end(), now) == out.end()) out.push_back(now);
+       return out;
+     },
+     set_recompute, recompute_keys},
     {"activation_offload", "saved activations go to the host between forward and backward", false, fsdp,
      [](const Settings& s) { return word(s.actor.model.activation_offload); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.actor.model.activation_offload, v); },

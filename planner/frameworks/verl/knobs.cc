@@ -16,8 +16,9 @@ namespace {
 bool in_release(const Settings& s, const KnobRow& row) {
   for (const Setting& setting : row.keys(s)) {
     const Key* key = find_key(setting.key, s.version);
-    if (key == nullptr || key->path != setting.key || s.version < key->since || s.version >= key->until)
-      return false;
+    if (key == nullptr || s.version < key->since || s.version >= key->until) return false;
+    const bool exact = key->path == setting.key, inside = key->type == Type::map;
+    if (!exact && !inside) return false;
   }
   return true;
 }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "tests/planner/cli/outcome.h"
 #include "tests/support/data.h"
@@ -25,18 +26,37 @@ TEST(Examples, EveryShippedConfigurationIsJudged) {
   EXPECT_GE(count, 10u);
 }
 
-/// What `plan` writes is judged as it was promised: the run did not fit, the written one does.
-TEST(Examples, WhatAPlanWritesPassesTheGate) {
-  const std::string before = test::source("configs/examples/verl/qwen2.5-7b-grpo-8xh100.yaml");
-  const std::string after = std::filesystem::path(::testing::TempDir()) / "planned.yaml";
-  ASSERT_EQ(run_words({"check", before, "--budget", "56GiB"}).code, kOver);
-  const Outcome planned = run_words({"plan", before, "--budget", "56GiB", "--vary", "token_budget", "--vary",
-                                     "gpu_memory_utilization", "--top", "3", "--yaml", after});
+/// What `plan` writes is judged as it was promised, and says so in its first lines.
+void expect_gate_passes(const std::string& example, const std::string& budget,
+                        const std::vector<std::string>& vary) {
+  const std::string before = test::source("configs/examples/verl/" + example);
+  const std::string after = std::filesystem::path(::testing::TempDir()) / ("planned-" + example);
+  std::vector<std::string> words = {"plan", before, "--budget", budget, "--top", "3", "--yaml", after};
+  for (const std::string& knob : vary) words.insert(words.end(), {"--vary", knob});
+  const Outcome planned = run_words(words);
   ASSERT_EQ(planned.code, kDone) << planned.err;
-  const Outcome checked = run_words({"check", after, "--budget", "56GiB"});
+  const Outcome checked = run_words({"check", after, "--budget", budget});
   EXPECT_EQ(checked.code, kDone) << checked.err;
   EXPECT_THAT(checked.out, HasSubstr(": fits: "));
+  std::ifstream file(after);
+  std::string head(600, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  for (const char* told :
+       {"# Written by headroom ", " GiB a GPU.", "# Predicted peak ", ", margin ", "# Changed: "})
+    EXPECT_THAT(head, HasSubstr(told));
   std::filesystem::remove(after);
+}
+
+TEST(Examples, WhatAPlanWritesPassesTheGate) {
+  const std::string example = "qwen2.5-7b-grpo-8xh100.yaml";
+  ASSERT_EQ(run_words({"check", test::source("configs/examples/verl/" + example), "--budget", "56GiB"}).code,
+            kOver);
+  expect_gate_passes(example, "56GiB", {"token_budget", "gpu_memory_utilization"});
+}
+
+TEST(Examples, WhatAPlanOfAPipelineWritesPassesTheGate) {
+  expect_gate_passes("qwen2.5-7b-grpo-megatron-8xh100.yaml", "76GiB",
+                     {"recompute", "param_offload", "micro_batch"});
 }
 
 }  // namespace
