@@ -31,7 +31,7 @@ megatron() {
 }
 # What DeepSpeed itself was recorded to take is the third column.
 deepspeed() {
-  for case in opt13-z2 opt13-z2-off; do
+  for case in opt13-z2 opt13-z2-off opt13-z3; do
     validate "deepspeed-chat $case" --framework deepspeed-chat --nproc 2 "$bundle/deepspeed/$case.json"
   done
 }
