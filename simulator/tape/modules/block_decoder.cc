@@ -24,7 +24,7 @@ BlockDecoder::BlockDecoder(Tape& tape, const Architecture& architecture, const D
   build_vision();
   register_parameter(*this, embedding + ".weight", embedding_, {decoder_.vocabulary, decoder_.hidden}, -1);
   if (form.scale_buffer) {
-    scale_ = tape_.empty({}, DType::fp32, kScale);
+    scale_ = tape_.empty({}, options_.dtype, kScale);
     buffers_.push_back(&scale_);
   }
   if (decoder_.embedding_norm.present())
@@ -34,11 +34,12 @@ BlockDecoder::BlockDecoder(Tape& tape, const Architecture& architecture, const D
     kinds_[slides(i) ? 1 : 0] = true;
     build_layer(layers_[static_cast<std::size_t>(i)], i);
   }
+  if (form.rotary_first) build_rotary();
   final_norm_.build(*this, body + "." + std::string(form.final_norm), decoder_.final_norm, -1);
-  final_norm_.form = form.python_norm      ? NormForm::python
-                     : form.late_norm_cast ? NormForm::late_cast
-                                           : NormForm::standard;
-  build_rotary();
+  final_norm_.form = norm_form(form);
+  if (!form.rotary_first) build_rotary();
+  for (const RotaryEmbedding& rotary : rotary_)
+    if (rotary.frequencies.defined()) rotary.initialise(*this);
   build_head(embedding_, std::string(form.head));
 }
 
@@ -67,9 +68,7 @@ void BlockDecoder::build_layer(DecoderLayer& own, int index) {
     const auto place = static_cast<std::size_t>(part - '1');
     if (!norms[place]->present()) continue;
     own.norms[place].build(*this, name + "." + std::string(form_.norms[place]), *norms[place], index);
-    own.norms[place].form = form_.python_norm      ? NormForm::python
-                            : form_.late_norm_cast ? NormForm::late_cast
-                                                   : NormForm::standard;
+    own.norms[place].form = norm_form(form_);
   }
 }
 
@@ -79,7 +78,7 @@ void BlockDecoder::build_rotary() {
   for (const LayerGroup& group : decoder_.groups) turned = std::max(turned, group.layer.attention.rotary_dim);
   const std::string name = std::string(form_.body) + ".rotary_emb";
   rotary_[0].build(*this, name, turned);
-  two_rotaries_ = form_.scale_buffer && kinds_[0] && kinds_[1];
+  two_rotaries_ = form_.two_rotaries && kinds_[0] && kinds_[1];
   if (two_rotaries_) rotary_[1].build(*this, name, turned);
 }
 
@@ -107,10 +106,9 @@ BlockDecoder::Positions BlockDecoder::positions_for(bool sliding, const ModelInp
   out.used = true;
   const std::int64_t columns =
       input.attention_mask.defined() ? input.attention_mask.size(1) : input.ids.size(1);
-  out.mask = attention_mask(options_.attention, input, positions, dtype);
-  // Beyond its window a sliding layer needs an explicit mask.
-  if (sliding && options_.attention == AttentionImplementation::sdpa && columns >= window())
-    out.mask = sliding_mask(input);
+  MaskKind kind = form_.always_masked ? MaskKind::always : MaskKind::causal;
+  if (sliding && columns >= window()) kind = MaskKind::sliding;
+  out.mask = attention_mask(options_.attention, input, positions, dtype, kind);
   if (decoder_.position == PositionKind::alibi)
     out.cos = tape_.empty({input.ids.size(0) * decoder_.layer(0).attention.heads, 1, columns}, dtype, kAlibi);
   return out;
@@ -157,15 +155,16 @@ Tensor BlockDecoder::hidden_states(const ModelInput& input) {
   return hidden;
 }
 
-Tensor BlockDecoder::branch(Tensor result, const NormLayer& norm) const {
-  if (norm.norm.present()) result = norm(std::move(result));
-  if (form_.branches_scaled) result = mul_scalar(std::move(result));
-  return result;
+/// residual + result, through the norm that stands behind the branch.
+Tensor BlockDecoder::join(const Tensor& residual, Tensor& result, const NormLayer& norm) const {
+  if (norm.norm.present()) result = norm(result);
+  return form_.branches_scaled ? add(residual, mul_scalar(result)) : add(residual, result);
 }
 
 Tensor BlockDecoder::run(const DecoderLayer& layer, const Tensor& input, const LayerInput& shared) {
   const Layer& spec = decoder_.layer(shared.index);
   if (spec.residual == ResidualKind::parallel) return run_parallel(layer, input, shared);
+  if (form_.named_branches) return run_named(layer, input, shared);
   const ModuleScope module(tape_, layer.module);
   // OLMo 2's norms stand on the branches, in the places of those before them.
   const bool behind = spec.residual == ResidualKind::post_norm;
@@ -175,13 +174,25 @@ Tensor BlockDecoder::run(const DecoderLayer& layer, const Tensor& input, const L
   Tensor residual = input;
   Tensor hidden = behind ? input : layer.norms[0](input);
   hidden = layer.attention(options_, hidden, shared, weights);
-  hidden = branch(std::move(hidden), attention_behind);
-  hidden = add(residual, hidden);
+  hidden = join(residual, hidden, attention_behind);
   residual = hidden;
   if (!behind) hidden = layer.norms[1](hidden);
   hidden = layer.mlp(hidden);
-  hidden = branch(std::move(hidden), mlp_behind);
-  hidden = add(residual, hidden);
+  hidden = join(residual, hidden, mlp_behind);
+  return hidden;
+}
+
+/// Each branch's result keeps its own variable until the layer returns.
+Tensor BlockDecoder::run_named(const DecoderLayer& layer, const Tensor& input, const LayerInput& shared) {
+  const ModuleScope module(tape_, layer.module);
+  Tensor weights;
+  Tensor residual = input;
+  Tensor hidden = layer.norms[0](input);
+  Tensor attention = layer.attention(options_, hidden, shared, weights);
+  residual = add(residual, attention);
+  Tensor wide = layer.mlp(layer.norms[1](residual));
+  hidden = add(residual, wide);
+  drop(residual, attention, weights, wide);
   return hidden;
 }
 

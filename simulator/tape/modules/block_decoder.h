@@ -44,9 +44,10 @@ class BlockDecoder : public Model {
   Tensor embed_tokens(const ModelInput& input, Tensor& embeddings);
   Positions positions_for(bool sliding, const ModelInput& input, const Tensor& positions, DType dtype);
   Tensor run(const DecoderLayer& layer, const Tensor& input, const LayerInput& shared);
+  Tensor run_named(const DecoderLayer& layer, const Tensor& input, const LayerInput& shared);
   Tensor run_parallel(const DecoderLayer& layer, const Tensor& input, const LayerInput& shared);
   /// A branch's result on its way to the residual sum.
-  Tensor branch(Tensor result, const NormLayer& norm) const;
+  Tensor join(const Tensor& residual, Tensor& result, const NormLayer& norm) const;
 
   const DecoderForm& form_;
   Tensor embedding_, scale_;

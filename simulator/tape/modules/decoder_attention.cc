@@ -43,9 +43,11 @@ bool DecoderAttention::build(Model& model, const DecoderForm& form, char part, c
       return true;
     case 'Q':
       if (a.query_norm.present()) query_norm_.build(model, at(form.query_norm), a.query_norm, index);
+      query_norm_.form = norm_form(form);
       return true;
     case 'K':
       if (a.key_norm.present()) key_norm_.build(model, at(form.key_norm), a.key_norm, index);
+      key_norm_.form = norm_form(form);
       return true;
     default:
       return false;
@@ -82,6 +84,21 @@ Tensor DecoderAttention::split_heads(Tensor projected, const NormLayer& norm) co
 DecoderAttention::Heads DecoderAttention::project(const Tensor& hidden) const {
   if (spec_.kind == AttentionKind::fused_qkv) return unpack(packed_(hidden));
   Heads heads;
+  if (form_->late_views) {
+    const auto whole = [&](const NormLayer& norm) {
+      return norm.norm.present() && norm.norm.size != spec_.head_dim && !form_->norms_by_head;
+    };
+    const NormLayer none;
+    heads.query = query_(hidden);
+    if (whole(query_norm_)) heads.query = query_norm_(std::move(heads.query));
+    heads.key = key_(hidden);
+    if (whole(key_norm_)) heads.key = key_norm_(std::move(heads.key));
+    heads.value = value_(hidden);
+    heads.query = split_heads(std::move(heads.query), whole(query_norm_) ? none : query_norm_);
+    heads.key = split_heads(std::move(heads.key), whole(key_norm_) ? none : key_norm_);
+    heads.value = split_heads(std::move(heads.value), none);
+    return heads;
+  }
   heads.query = split_heads(query_(hidden), query_norm_);
   heads.key = split_heads(key_(hidden), key_norm_);
   heads.value = split_heads(value_(hidden), {});
@@ -126,7 +143,7 @@ DecoderAttention::Heads DecoderAttention::unpack(Tensor packed) const {
     heads.key = one(groups);
     heads.value = one(groups + 1);
   }
-  packed.reset();
+  heads.packed = std::move(packed);
   return heads;
 }
 
@@ -153,7 +170,7 @@ DecoderAttention::Heads DecoderAttention::project_latent(const Tensor& hidden,
   heads.value = slice(both, -1, a.nope_dim, a.value_head_dim);
   both.reset();
   key_turned = view(std::move(key_turned), {batch, 1, tokens, a.rope_dim});
-  rotate(form_->rotary, query_turned, key_turned, input.cos, input.sin);
+  rotate(form_->rotary, query_turned, key_turned, input.cos, input.sin, heads.held);
   key_turned = expand(std::move(key_turned), {batch, a.heads, tokens, a.rope_dim});
   heads.query = cat(query_pass, query_turned, -1);
   heads.key = cat(key_pass, key_turned, -1);
@@ -189,7 +206,7 @@ Tensor DecoderAttention::operator()(const ModelOptions& options, const Tensor& h
     heads = project_latent(hidden, input);
   } else {
     heads = project(hidden);
-    if (spec_.rotary_dim > 0) rotate(form_->rotary, heads.query, heads.key, input.cos, input.sin);
+    if (spec_.rotary_dim > 0) rotate(form_->rotary, heads.query, heads.key, input.cos, input.sin, heads.held);
   }
   if (input.cache != nullptr) {
     const auto layer = static_cast<std::size_t>(input.index);
@@ -200,7 +217,8 @@ Tensor DecoderAttention::operator()(const ModelOptions& options, const Tensor& h
   Tensor out = attend(options, heads, input.mask, weights);
   out = reshape(std::move(out), {batch, tokens, -1});
   out = output_(out);
-  drop(heads.query, heads.key, heads.value);
+  drop(heads.packed, heads.query, heads.key, heads.value);
+  for (Tensor& variable : heads.held) variable.reset();
   return out;
 }
 

@@ -31,6 +31,8 @@ class DecoderAttention {
  private:
   struct Heads {
     Tensor query, key, value;  ///< [B,heads,T,d]
+    Tensor packed;             ///< the fused projection
+    std::vector<Tensor> held;  ///< variables that live as long
   };
   void build_latent(Model& model, const std::string& name, int index);
   Tensor split_heads(Tensor projected, const NormLayer& norm) const;

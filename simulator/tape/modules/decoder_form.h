@@ -10,6 +10,7 @@ namespace headroom::tape {
 enum class RotaryForm {
   halves,         ///< x cos + rotate_half(x) sin over the whole head (Llama)
   partial,        ///< the same over a head's first columns, joined with the others (Phi, StableLM)
+  joined,         ///< the same, each joined in the expression that turns it; the whole head too (Phi-3)
   pairs,          ///< neighbouring columns turn together: rotate_half by stacking (GLM; a part of the head)
   pairs_fp32,     ///< the same in fp32 and cast back (Cohere)
   halves_fp32,    ///< cos and sin stay fp32, the results are cast (OLMo)
@@ -58,7 +59,12 @@ struct DecoderForm {
   bool norms_by_head = false;    ///< query and key norms have a weight for each head (Cohere)
   bool branches_scaled = false;  ///< each branch and the embeddings are multiplied by a number (Granite)
   bool logits_scaled = false;    ///< so are the logits
-  bool scale_buffer = false;     ///< the embedding's scale is a buffer on the device (Gemma 3)
+  bool scale_buffer = false;     ///< the embedding's scale is a buffer on the device (Gemma)
+  bool two_rotaries = false;     ///< sliding and full layers have frequencies of their own (Gemma 3)
+  bool late_views = false;       ///< heads are split once all three projections stand
+  bool named_branches = false;   ///< results of branches keep variables of their own (StableLM)
+  bool always_masked = false;    ///< attention is given a mask even when nothing is padded (Falcon)
+  bool rotary_first = false;     ///< made before the final norm (Phi)
 };
 
 /// The row for an architecture (Falcon's depends on its layout); null when the family has another program.

@@ -84,7 +84,14 @@ Tensor DecoderMlp::dense(const Tensor& hidden) const {
     wide = activation(spec_.activation, std::move(wide));
     return down_(std::move(wide));
   }
-  if (spec_.fused_gate_up) return down_(gated(gate_(hidden)));
+  if (spec_.fused_gate_up) {
+    std::vector<Tensor> halves = split(gate_(hidden), -1, spec_.hidden);
+    Tensor gate = std::move(halves[0]), up = std::move(halves[1]);
+    up = mul(up, activation(spec_.activation, gate));
+    Tensor out = down_(up);
+    drop(up, gate);
+    return out;
+  }
   Tensor gate = gate_(hidden);
   gate = activation(spec_.activation, std::move(gate));
   Tensor up = up_(hidden);

@@ -17,7 +17,7 @@ const std::uint16_t kMask = operation_name("eager_mask");
 
 /// Which positions may see each other, out of indices of batch, head, query and key, and of the padding.
 /// `probes`: how often the padding is asked first whether it is all ones.
-Tensor visible_positions(const ModelInput& input, Tensor& padding, int probes) {
+Tensor visible_positions(const ModelInput& input, MaskKind kind, Tensor& padding, int probes) {
   Tape& tape = input.ids.tape();
   const auto flags = [&](const Shape& shape) { return tape.empty(shape, DType::boolean, kMask); };
   const auto range = [&](std::int64_t n) { return tape.empty({n}, DType::int64, kMask); };
@@ -31,14 +31,38 @@ Tensor visible_positions(const ModelInput& input, Tensor& padding, int probes) {
   for (int i = 0; i < probes; ++i) probe_padding(padding);
   Tensor rows = range(batch), heads = range(1);
   Tensor queries = shifted(tokens), keys = shifted(columns);
+  // Rules are joined pair by pair, the first of them with a constant.
+  const Shape table{tokens, columns};
+  const auto joined = [&](Tensor& before, Tensor& rule) {
+    Tensor out = flags(table);
+    drop(rule, before);
+    return out;
+  };
   Tensor visible;
-  if (!padding.defined()) {
-    visible = flags({tokens, columns});
+  if (!padding.defined() && kind != MaskKind::sliding) {
+    visible = flags(table);
   } else {
-    Tensor yes = flags({});
-    Tensor causal = flags({tokens, columns});
-    Tensor both = flags({tokens, columns});
-    drop(causal, yes);
+    Tensor yes, both;
+    if (padding.defined()) yes = flags({});
+    if (kind == MaskKind::sliding) {
+      Tensor start = flags({});
+      Tensor near;
+      {
+        const Tensor shifted_queries = range(tokens);
+        near = flags(table);
+      }
+      Tensor within = joined(start, near);
+      Tensor causal = flags(table);
+      both = joined(within, causal);
+      if (padding.defined()) both = joined(yes, both);
+    } else {
+      Tensor causal = flags(table);
+      both = joined(yes, causal);
+    }
+    if (!padding.defined()) {
+      drop(rows, heads, queries, keys);
+      return both;
+    }
     Tensor row_index = tape.empty({batch, columns}, DType::int64, kMask);
     Tensor column_index = tape.empty({batch, columns}, DType::int64, kMask);
     Tensor kept = flags({batch, columns});
@@ -51,11 +75,11 @@ Tensor visible_positions(const ModelInput& input, Tensor& padding, int probes) {
 }
 
 /// The same as numbers to add.
-Tensor eager_mask(const ModelInput& input, DType dtype) {
+Tensor eager_mask(const ModelInput& input, MaskKind kind, DType dtype) {
   Tape& tape = input.ids.tape();
   const std::int64_t batch = input.ids.size(0), tokens = input.ids.size(1);
   Tensor padding;
-  Tensor visible = visible_positions(input, padding, 0);
+  Tensor visible = visible_positions(input, kind, padding, 0);
   const std::int64_t columns = visible.size(-1);
   Tensor zero = tape.empty({}, dtype, kMask), lowest = tape.empty({}, dtype, kMask);
   Tensor out = tape.empty({batch, 1, tokens, columns}, dtype, kMask);
@@ -66,29 +90,22 @@ Tensor eager_mask(const ModelInput& input, DType dtype) {
 }  // namespace
 
 Tensor attention_mask(AttentionImplementation implementation, const ModelInput& input,
-                      const Tensor& position_ids, DType dtype) {
+                      const Tensor& position_ids, DType dtype, MaskKind kind) {
   const std::int64_t batch = input.ids.size(0);
-  if (implementation != AttentionImplementation::eager && input.padded) {
+  const bool eager = implementation == AttentionImplementation::eager;
+  if (!eager && (input.padded || kind != MaskKind::causal)) {
+    if (!input.attention_mask.defined()) probe_mask(position_ids, {}, batch);
     Tensor padding;
     // Once to leave the mask out altogether, once more for a whole sequence to leave the padding out.
-    return visible_positions(input, padding, input.ids.size(1) > 1 ? 2 : 1);
+    const int probes = kind != MaskKind::causal ? 0 : input.ids.size(1) > 1 ? 2 : 1;
+    return visible_positions(input, kind, padding, probes);
   }
-  if (implementation != AttentionImplementation::eager) {
+  if (!eager) {
     probe_mask(position_ids, input.attention_mask, batch);
     return {};
   }
   if (!input.attention_mask.defined()) probe_mask(position_ids, {}, batch);
-  return eager_mask(input, dtype);
-}
-
-Tensor sliding_mask(const ModelInput& input) {
-  Tape& tape = input.ids.tape();
-  const std::int64_t batch = input.ids.size(0), tokens = input.ids.size(1);
-  const std::int64_t columns = input.attention_mask.defined() ? input.attention_mask.size(1) : tokens;
-  // Behind the diagonal, within the window, and both.
-  const Tensor causal = tape.empty({tokens, columns}, DType::boolean, kMask);
-  const Tensor near = tape.empty({tokens, columns}, DType::boolean, kMask);
-  return tape.empty({batch, 1, tokens, columns}, DType::boolean, kMask);
+  return eager_mask(input, kind, dtype);
 }
 
 Tensor repeat_heads(const Tensor& grouped, std::int64_t heads) {

@@ -4,14 +4,18 @@
 
 namespace headroom::tape {
 
+/// Which positions a layer's queries see, as far as masks differ.
+enum class MaskKind {
+  causal,   ///< all before; fused attention needs no mask when nothing is padded
+  sliding,  ///< those within the window, which the columns have reached
+  always,   ///< as causal, but a mask is made in any case (Falcon)
+};
+
 /// The mask that a body makes for its layers, [B,1,T,columns]: eager attention always needs one, as numbers
 /// in `dtype`; other implementations look at the given mask (or at the position ids) and pass none when
 /// nothing is padded (the result is undefined), else a boolean one.
 Tensor attention_mask(AttentionImplementation implementation, const ModelInput& input,
-                      const Tensor& position_ids, DType dtype);
-
-/// The mask of layers with a sliding window, once the columns reach it: booleans [B,1,T,columns].
-Tensor sliding_mask(const ModelInput& input);
+                      const Tensor& position_ids, DType dtype, MaskKind kind = MaskKind::causal);
 
 /// Keys or values [B,kv heads,T,d] copied for each of `heads` query heads; themselves when there are as many.
 Tensor repeat_heads(const Tensor& grouped, std::int64_t heads);

@@ -36,8 +36,11 @@ Tensor python_layer_norm(const NormLayer& layer, const Tensor& input) {
   Tensor hidden = to(input, DType::fp32);
   Tensor centre = mean(hidden, -1, true);
   Tensor variance = mean(pow(sub(hidden, centre)), -1, true);
-  Tensor scale = rsqrt(add_scalar(variance));
-  hidden = mul(sub(hidden, centre), std::move(scale));
+  {
+    Tensor centred = sub(hidden, centre);
+    Tensor scale = rsqrt(add_scalar(variance));
+    hidden = mul(std::move(centred), std::move(scale));
+  }
   hidden = mul(to(layer.weight, DType::fp32), std::move(hidden));
   Tensor out = to(hidden, input.dtype());
   drop(hidden, centre, variance);
@@ -108,6 +111,11 @@ Tensor LinearLayer::operator()(Arg input) const {
     Tensor out = linear(x, weight, bias);
     return lora ? adapted(x, std::move(out)) : out;
   });
+}
+
+NormForm norm_form(const DecoderForm& form) {
+  if (form.python_norm) return NormForm::python;
+  return form.late_norm_cast ? NormForm::late_cast : NormForm::standard;
 }
 
 void NormLayer::build(Model& model, const std::string& name, const Norm& kind, int layer) {

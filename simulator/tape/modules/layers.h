@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "simulator/tape/modules/decoder_form.h"
 #include "simulator/tape/modules/model.h"
 
 namespace headroom::tape {
@@ -40,6 +41,9 @@ enum class NormForm {
 
 /// A norm as the family's Python code writes it: RMSNorm out of separate operators in fp32, or the fused
 /// layer_norm kernel (on a cast to fp32 when it owns no weight, as OLMo's).
+/// The form that a family's norms have.
+NormForm norm_form(const DecoderForm& form);
+
 struct NormLayer {
   Norm norm;
   NormForm form = NormForm::standard;

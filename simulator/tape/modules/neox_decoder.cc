@@ -21,6 +21,7 @@ NeoxDecoder::NeoxDecoder(Tape& tape, const Architecture& architecture, const std
   for (int i = 0; i < decoder_.layers; ++i) build_layer(layers_[static_cast<std::size_t>(i)], i);
   final_norm_.build(*this, body + ".final_layer_norm", decoder_.final_norm, -1);
   rotary_.build(*this, body + ".rotary_emb", decoder_.layer(0).attention.rotary_dim);
+  rotary_.initialise(*this);
   build_head(embedding_);
 }
 

@@ -41,12 +41,6 @@ Tensor rotate_half(const Tensor& x) {
 Tensor rotate_one(RotaryForm form, const Tensor& x, const Tensor& cos, const Tensor& sin) {
   const DType dtype = x.dtype();
   switch (form) {
-    case RotaryForm::pairs_fp32: {
-      Tensor wide = to(x, DType::fp32);
-      return to(apply_rotary(wide, cos, sin), dtype);
-    }
-    case RotaryForm::halves_fp32:
-      return to(apply_rotary(x, cos, sin), dtype);
     case RotaryForm::deinterleaved: {
       const std::int64_t half = x.size(3) / 2;
       Tensor apart = transpose(view(x, {x.size(0), x.size(1), x.size(2), half, 2}), 3, 4);
@@ -71,10 +65,13 @@ void RotaryEmbedding::build(Model& model, const std::string& name, std::int64_t 
   const ComponentScope component(tape, Component::weights);
   frequencies = make_frequencies(tape, rotary_dim / 2);
   original_frequencies = clone(frequencies);
-  // The weight initialiser computes them once more to compare.
-  make_frequencies(tape, rotary_dim / 2);
   model.buffers().push_back(&frequencies);
   model.buffers().push_back(&original_frequencies);
+}
+
+void RotaryEmbedding::initialise(Model& model) const {
+  const ModuleScope scope(model.tape(), module);
+  make_frequencies(model.tape(), frequencies.size(0));
 }
 
 std::pair<Tensor, Tensor> RotaryEmbedding::operator()(const Tensor& position_ids, DType dtype) const {
@@ -108,28 +105,87 @@ Tensor apply_rotary(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   return add(std::move(straight), std::move(turned));
 }
 
-void apply_partial_rotary(Tensor& query, Tensor& key, const Tensor& cos, const Tensor& sin) {
-  const Tensor wide_cos = unsqueeze(cos, 1), wide_sin = unsqueeze(sin, 1);
-  const std::int64_t turned = cos.size(-1), rest = query.size(-1) - turned;
-  Tensor query_part = slice(query, -1, 0, turned), query_rest = slice(query, -1, turned, rest);
-  Tensor key_part = slice(key, -1, 0, turned), key_rest = slice(key, -1, turned, rest);
-  Tensor new_query = apply_rotary(query_part, wide_cos, wide_sin);
-  Tensor new_key = apply_rotary(key_part, wide_cos, wide_sin);
-  new_query = cat(new_query, query_rest, -1);
-  new_key = cat(new_key, key_rest, -1);
-  drop(query_part, query_rest, key_part, key_rest);
+namespace {
+
+/// A head's columns that turn, and the others.
+struct Parts {
+  Tensor turned, rest;
+};
+
+Parts parts_of(const Tensor& x, std::int64_t turned) {
+  return {slice(x, -1, 0, turned), slice(x, -1, turned, x.size(-1) - turned)};
+}
+
+void rotate_joined(Tensor& query, Tensor& key, const Tensor& cos, const Tensor& sin) {
+  Parts q = parts_of(query, cos.size(-1)), k = parts_of(key, cos.size(-1));
+  Tensor new_query = cat(apply_rotary(q.turned, cos, sin), q.rest, -1);
+  Tensor new_key = cat(apply_rotary(k.turned, cos, sin), k.rest, -1);
+  drop(q.turned, q.rest, k.turned, k.rest);
   query = std::move(new_query);
   key = std::move(new_key);
 }
 
-void rotate(RotaryForm form, Tensor& query, Tensor& key, const Tensor& cos, const Tensor& sin) {
-  if (form == RotaryForm::partial || (form == RotaryForm::pairs && cos.size(-1) < query.size(-1))) {
-    if (form == RotaryForm::partial) return apply_partial_rotary(query, key, cos, sin);
+void rotate_held(Tensor& query, Tensor& key, const Tensor& cos, const Tensor& sin,
+                 std::vector<Tensor>& held) {
+  Parts q = parts_of(query, cos.size(-1)), k = parts_of(key, cos.size(-1));
+  Tensor new_query = apply_rotary(q.turned, cos, sin);
+  Tensor new_key = apply_rotary(k.turned, cos, sin);
+  q.turned = std::move(new_query);
+  k.turned = std::move(new_key);
+  query = cat(q.turned, q.rest, -1);
+  key = cat(k.turned, k.rest, -1);
+  held = {std::move(q.turned), std::move(q.rest), std::move(k.turned), std::move(k.rest)};
+}
+
+/// Tables or operands are fp32, both results are cast at the end.
+void rotate_wide(RotaryForm form, Tensor& query, Tensor& key, const Tensor& cos, const Tensor& sin) {
+  const DType dtype = query.dtype();
+  Tensor q = query, k = key;
+  if (form == RotaryForm::pairs_fp32) {
+    q = to(query, DType::fp32);
+    k = to(key, DType::fp32);
+  }
+  Tensor wide_query = apply_rotary(q, cos, sin);
+  Tensor wide_key = apply_rotary(k, cos, sin);
+  Tensor new_query = to(wide_query, dtype), new_key = to(wide_key, dtype);
+  drop(q, k, wide_query, wide_key);
+  query = std::move(new_query);
+  key = std::move(new_key);
+}
+
+}  // namespace
+
+void apply_partial_rotary(Tensor& query, Tensor& key, const Tensor& cos, const Tensor& sin) {
+  const Tensor wide_cos = unsqueeze(cos, 1), wide_sin = unsqueeze(sin, 1);
+  Parts q = parts_of(query, cos.size(-1)), k = parts_of(key, cos.size(-1));
+  Tensor new_query = apply_rotary(q.turned, wide_cos, wide_sin);
+  Tensor new_key = apply_rotary(k.turned, wide_cos, wide_sin);
+  new_query = cat(new_query, q.rest, -1);
+  new_key = cat(new_key, k.rest, -1);
+  drop(q.turned, q.rest, k.turned, k.rest);
+  query = std::move(new_query);
+  key = std::move(new_key);
+}
+
+void rotate(RotaryForm form, Tensor& query, Tensor& key, const Tensor& cos, const Tensor& sin,
+            std::vector<Tensor>& held) {
+  if (form == RotaryForm::pairs && cos.size(-1) < query.size(-1)) {
     // One half of the tables, each number twice.
     const Tensor twice_cos = clone(cos), twice_sin = clone(sin);
     return apply_partial_rotary(query, key, twice_cos, twice_sin);
   }
   const Tensor wide_cos = unsqueeze(cos, 1), wide_sin = unsqueeze(sin, 1);
+  switch (form) {
+    case RotaryForm::partial:
+      return rotate_held(query, key, wide_cos, wide_sin, held);
+    case RotaryForm::joined:
+      return rotate_joined(query, key, wide_cos, wide_sin);
+    case RotaryForm::pairs_fp32:
+    case RotaryForm::halves_fp32:
+      return rotate_wide(form, query, key, wide_cos, wide_sin);
+    default:
+      break;
+  }
   Tensor turned_query = rotate_one(form, query, wide_cos, wide_sin);
   Tensor turned_key = rotate_one(form, key, wide_cos, wide_sin);
   query = std::move(turned_query);

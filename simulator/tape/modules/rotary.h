@@ -1,6 +1,7 @@
 #pragma once
 
 #include <utility>
+#include <vector>
 
 #include "simulator/tape/modules/decoder_form.h"
 #include "simulator/tape/modules/model.h"
@@ -13,6 +14,8 @@ struct RotaryEmbedding {
   std::uint32_t module = 0;
 
   void build(Model& model, const std::string& name, std::int64_t rotary_dim);
+  /// The weight initialiser, once the whole body stands: computes the frequencies once more to compare.
+  void initialise(Model& model) const;
   /// cos and sin [b,T,rotary_dim] in `dtype` for position ids [b,T].
   std::pair<Tensor, Tensor> operator()(const Tensor& position_ids, DType dtype) const;
 };
@@ -25,6 +28,8 @@ Tensor apply_rotary(const Tensor& x, const Tensor& cos, const Tensor& sin);
 void apply_partial_rotary(Tensor& query, Tensor& key, const Tensor& cos, const Tensor& sin);
 
 /// Queries and keys rotated as the family's code does: cos and sin are [B or 1,T,r]; both are replaced.
-void rotate(RotaryForm form, Tensor& query, Tensor& key, const Tensor& cos, const Tensor& sin);
+/// `held` takes what the family's code keeps in variables until attention ends.
+void rotate(RotaryForm form, Tensor& query, Tensor& key, const Tensor& cos, const Tensor& sin,
+            std::vector<Tensor>& held);
 
 }  // namespace headroom::tape
