@@ -6,7 +6,7 @@ usage: python3 rlhf_step.py CASE.json OUT.json
 
 CASE.json is what `headroom validate --framework torch` reads, bare or under `case`; see planner/frameworks/torch/read.h
 for the keys. Weights are random, sequences full length. OUT.json is read by `headroom validate --recording` and
-`headroom compare`.
+`headroom compare`. With `trace: true` every allocation is recorded too, in OUT.trace.json.gz (rank 0).
 """
 
 import contextlib
@@ -20,9 +20,11 @@ import torch.nn.functional as F
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 from transformers.utils import logging
 
+import allocation_stream
 import headroom_recorder
 
 WEIGHT_TYPES = {"bf16": torch.bfloat16, "master": torch.bfloat16, "fp16": torch.float16}
+PHASE_MARK = 7777  # bytes of the allocation that begins each phase of a traced run
 TRAINING = ("train_actor", "train_critic")
 
 
@@ -164,6 +166,8 @@ class Loop:
     @contextlib.contextmanager
     def phase(self, name, step):
         with self.recorder.phase(name, step):
+            if self.case.get("trace"):
+                torch.empty(PHASE_MARK, dtype=torch.uint8, device=self.device)
             yield
         when = self.case.get("empty_cache", "none")
         if when == "all" or when == ("training" if name in TRAINING else "inference"):
@@ -322,6 +326,9 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.empty(1, device=device)
     torch.cuda.empty_cache()
+    traced = case.get("trace") and int(os.environ.get("RANK", "0")) == 0
+    if traced:
+        allocation_stream.begin()
     recorder = headroom_recorder.start(sys.argv[2], case)
     loop = Loop(case, recorder, device)
     try:
@@ -331,6 +338,8 @@ def main():
     except torch.cuda.OutOfMemoryError as error:
         recorder.record["oom"] = str(error)[:600]
         recorder.write()
+    if traced:
+        allocation_stream.write(os.path.splitext(sys.argv[2])[0] + ".trace.json.gz", case.get("name", ""))
     phases = recorder.record["phases"]
     print(f"{case.get('name', sys.argv[1])}: {len(phases)} phases, reserved peak "
           f"{max(row['peak_reserved'] for row in phases) / 2**30:.2f} GiB, oom: {'oom' in recorder.record}")
