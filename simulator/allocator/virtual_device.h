@@ -58,6 +58,9 @@ class VirtualDevice : public Device {
   bool map(Address address, Bytes bytes, Bytes chunk) override;
   void unmap(Address address, Bytes bytes, Bytes chunk) override;
 
+  /// NCCL works in this process (AddressSpace::keep_large_alone).
+  void expect_collectives() { space_.keep_large_alone(); }
+
   /// Streams are idle by default: events are done at once. From here on this one's are done only after
   /// synchronize(), which makes all streams idle again.
   void keep_busy(Stream stream) { busy_.insert(stream); }

@@ -26,6 +26,7 @@ class Run {
         working_(machine_ != nullptr ? machine_->attach(memory_) : memory_),
         recording_(&working_) {
     const bool recorded = options.events != nullptr || options.snapshot != nullptr;
+    if (!job.processes.empty() && job.processes.front().communicators > 0) device_.expect_collectives();
     trainer_.emplace(job, recorded ? recording_ : working_, options.traits);
   }
   Run(const Run&) = delete;

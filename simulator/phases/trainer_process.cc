@@ -45,13 +45,14 @@ class CountedBlocks {
 class SimulatedBlocks {
  public:
   SimulatedBlocks(const allocator::AllocatorSettings& settings, Bytes limit, bool runs_ahead,
-                  Machine* machine = nullptr)
+                  bool collectives, Machine* machine = nullptr)
       : settings_(settings),
         machine_(machine),
         device_(limit),
         memory_(settings, machine != nullptr ? machine->device() : device_),
         working_(machine != nullptr ? machine->attach(memory_) : memory_) {
     if (runs_ahead) device_.run_ahead();
+    if (collectives) device_.expect_collectives();
   }
   SimulatedBlocks(const SimulatedBlocks&) = delete;
   SimulatedBlocks& operator=(const SimulatedBlocks&) = delete;
@@ -151,8 +152,9 @@ MakeTrainer program_on(Machine& machine) {
                     std::int64_t rank) -> Result<std::unique_ptr<TrainerProcess>> {
     HEADROOM_ASSIGN(const allocator::AllocatorSettings settings,
                     allocator::parse_allocator_settings(process.allocator_settings));
-    return std::make_unique<ProgramProcess<SimulatedBlocks>>(
-        job, pool, hardware, rank, settings, hardware.total_memory, runs_ahead(job), &machine);
+    return std::make_unique<ProgramProcess<SimulatedBlocks>>(job, pool, hardware, rank, settings,
+                                                             hardware.total_memory, runs_ahead(job),
+                                                             process.communicators > 0, &machine);
   };
 }
 
@@ -165,7 +167,7 @@ MakeTrainer program_over(Fidelity fidelity) {
       return std::make_unique<ProgramProcess<CountedBlocks>>(job, pool, hardware, rank, runs_ahead(job));
     const Bytes card = job.device_memory > 0 ? job.device_memory : hardware.total_memory;
     return std::make_unique<ProgramProcess<SimulatedBlocks>>(job, pool, hardware, rank, settings, card,
-                                                             runs_ahead(job));
+                                                             runs_ahead(job), process.communicators > 0);
   };
 }
 

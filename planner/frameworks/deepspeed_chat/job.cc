@@ -8,10 +8,6 @@ namespace {
 
 constexpr std::array<const char*, 4> kRoles = {"actor", "ref", "critic", "reward"};
 
-/// Keys of stage 3 that the script sets, in elements; reference and reward keep DeepSpeed's defaults but for
-/// the threshold of parameters that stay whole.
-constexpr std::int64_t kPersistent = 10'000, kGathered = 30'000'000;
-
 ShardingKind sharding_of(std::int64_t stage) {
   constexpr ShardingKind kKinds[] = {ShardingKind::zero0, ShardingKind::zero1, ShardingKind::zero2,
                                      ShardingKind::zero3};
@@ -44,10 +40,18 @@ Role make_role(const Settings& s, const std::string& name) {
   Sharding& sharding = role.sharding;
   // Engines that only evaluate are spread like the trained ones at stage 3, else not at all.
   sharding.kind = sharding_of(role.trained || s.zero_stage == 3 ? s.zero_stage : 0);
-  sharding.persistence_threshold = kPersistent;
+  sharding.persistence_threshold = s.persistence_threshold;
   sharding.overlap_communication = true;
+  if (!role.trained)
+    sharding.offload_parameters = s.zero_stage == 3 && (body ? s.offload_reference : s.offload_reward);
   if (role.trained) {
-    sharding.max_live_parameters = sharding.prefetch_bucket = kGathered;
+    sharding.overlap_communication = s.overlap_communication;
+    sharding.contiguous_gradients = s.contiguous_gradients;
+    sharding.reduce_bucket = s.reduce_bucket;
+    sharding.allgather_bucket = s.allgather_bucket;
+    sharding.prefetch_bucket = s.prefetch_bucket;
+    sharding.max_live_parameters = s.max_live_parameters;
+    sharding.max_reuse_distance = s.max_reuse_distance;
     sharding.offload_optimizer = s.offload;
     sharding.offload_parameters = s.offload && s.zero_stage == 3;
     sharding.pin_memory = s.pin_memory;

@@ -12,7 +12,16 @@ namespace headroom::deepspeed_chat {
 /// 0 to 3, of actor and critic; reference and reward hold whole weights, at stage 3 they are spread too.
 /// offload: the optimizer on the host, at stage 3 the trained engines' weights too.
 /// fp16_extra: {initial_scale_power: n}. batch (of a GPU), prompt, response, steps: numbers. grad_ckpt: flag.
-/// empty_cache: none | inference | all. world: GPUs (2). Errors: name the key.
+/// empty_cache: none | inference | all. world: GPUs (2).
+/// offload_reference_model, offload_reward_model: their weights on the host, at stage 3.
+/// fp16_extra.loss_scale: a static scale, under which no step overflows. Keys of DeepSpeed's
+/// zero_optimization, alone or in `zero_extra`: reduce_bucket_size, allgather_bucket_size (which takes no
+/// memory), overlap_comm (true), contiguous_gradients, and the trained engines' stage3_prefetch_bucket_size
+/// (3e7), stage3_max_live_parameters (3e7), stage3_param_persistence_threshold (1e4, all engines'),
+/// stage3_max_reuse_distance.
+///
+/// Errors name the key; so do those for what is not modelled: gradient accumulation, several generation
+/// batches, LoRA, the hybrid engine, EMA, compute_fp32_loss, sub_group_size.
 bool detect(const JobInput& input);
 Result<ReadJob> read(const JobInput& input, const JobOptions& options);
 

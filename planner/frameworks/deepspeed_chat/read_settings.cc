@@ -1,4 +1,5 @@
 #include <array>
+#include <string>
 
 #include "planner/frameworks/case_file.h"
 #include "planner/frameworks/deepspeed_chat/settings.h"
@@ -8,10 +9,96 @@ namespace {
 
 constexpr std::int64_t kMost = 1 << 24;
 
-constexpr std::array<std::string_view, 21> kKeys = {
-    "name",       "group",       "actor",  "critic",   "dtype",        "zero_stage", "offload",
-    "pin_memory", "batch",       "prompt", "response", "steps",        "fp16_extra", "grad_ckpt",
-    "padded",     "empty_cache", "world",  "device",   "total_memory", "alloc_conf", "seed"};
+constexpr std::array<std::string_view, 45> kKeys = {"name",
+                                                    "group",
+                                                    "actor",
+                                                    "critic",
+                                                    "dtype",
+                                                    "zero_stage",
+                                                    "offload",
+                                                    "pin_memory",
+                                                    "offload_reference_model",
+                                                    "offload_reward_model",
+                                                    "batch",
+                                                    "prompt",
+                                                    "response",
+                                                    "steps",
+                                                    "fp16_extra",
+                                                    "fp16_extra.initial_scale_power",
+                                                    "fp16_extra.loss_scale",
+                                                    "zero_extra",
+                                                    "grad_ckpt",
+                                                    "padded",
+                                                    "empty_cache",
+                                                    "world",
+                                                    "device",
+                                                    "total_memory",
+                                                    "alloc_conf",
+                                                    "seed",
+                                                    "reduce_bucket_size",
+                                                    "allgather_bucket_size",
+                                                    "stage3_prefetch_bucket_size",
+                                                    "stage3_max_live_parameters",
+                                                    "stage3_param_persistence_threshold",
+                                                    "stage3_max_reuse_distance",
+                                                    "overlap_comm",
+                                                    "contiguous_gradients",
+                                                    "sub_group_size",
+                                                    "gradient_accumulation_steps",
+                                                    "generation_batches",
+                                                    "actor_lora_dim",
+                                                    "critic_lora_dim",
+                                                    "enable_hybrid_engine",
+                                                    "enable_ema",
+                                                    "compute_fp32_loss",
+                                                    "memory_efficient_linear",
+                                                    "only_optimize_lora",
+                                                    "ppo_epochs"};
+
+/// Sizes of DeepSpeed's zero_optimization section, in elements.
+struct Size {
+  std::string_view key;
+  std::int64_t Settings::*member;
+};
+constexpr std::array<Size, 6> kSizes = {{
+    {"reduce_bucket_size", &Settings::reduce_bucket},
+    {"allgather_bucket_size", &Settings::allgather_bucket},
+    {"stage3_prefetch_bucket_size", &Settings::prefetch_bucket},
+    {"stage3_max_live_parameters", &Settings::max_live_parameters},
+    {"stage3_param_persistence_threshold", &Settings::persistence_threshold},
+    {"stage3_max_reuse_distance", &Settings::max_reuse_distance},
+}};
+constexpr std::int64_t kMostElements = std::int64_t{1} << 50;
+
+/// A key of that section: beside the others or in `zero_extra`.
+std::string zero_key(const Values& v, std::string_view key) {
+  const std::string extra = "zero_extra." + std::string(key);
+  return v.given(extra) ? extra : std::string(key);
+}
+
+void read_zero_section(Values& v, Settings& s) {
+  for (const Size& size : kSizes)
+    s.*size.member = v.integer(zero_key(v, size.key), 0, kMostElements, s.*size.member);
+  const std::string bucket = zero_key(v, "reduce_bucket_size"), overlap = zero_key(v, "overlap_comm");
+  if (s.reduce_bucket == 0) v.fail_at(bucket, "expected a number of elements above 0");
+  s.overlap_communication = v.flag(overlap, true);
+  if (s.zero_stage == 1 && !s.overlap_communication)
+    v.fail_at(overlap, "expected true at zero_stage 1: the other way is not modelled");
+  s.contiguous_gradients = v.flag(zero_key(v, "contiguous_gradients"), true);
+  const std::string groups = zero_key(v, "sub_group_size"), linear = zero_key(v, "memory_efficient_linear");
+  if (v.given(groups)) v.fail_at(groups, "expected none: only DeepSpeed's default is modelled");
+  if (v.flag(linear)) v.fail_at(linear, "expected false, as the script sets it: true is not modelled");
+}
+
+/// Flags of the script that would take other tensors than those that are modelled.
+void refuse_others(Values& v) {
+  for (const char* key : {"enable_hybrid_engine", "enable_ema", "compute_fp32_loss", "only_optimize_lora"})
+    if (v.flag(key)) v.fail_at(key, "expected false: true is not modelled");
+  for (const char* key : {"gradient_accumulation_steps", "generation_batches", "ppo_epochs"})
+    if (v.integer(key, 1, kMost, 1) != 1) v.fail_at(key, "expected 1: more are not modelled");
+  for (const char* key : {"actor_lora_dim", "critic_lora_dim"})
+    if (v.integer(key, 0, kMost, 0) != 0) v.fail_at(key, "expected 0: LoRA is not modelled");
+}
 
 /// The scale at which gradients of a fresh model no longer overflow fp16; an assumption.
 constexpr std::int64_t kSafeScalePower = 8;
@@ -45,8 +132,14 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v) {
   s.steps_given = v.given("steps");
   s.steps = static_cast<int>(v.integer("steps", 1, 1000, 3));
   s.initial_scale_power = v.integer("fp16_extra.initial_scale_power", 0, 32, 16);
+  // A scale of its own choice, not one that falls from a power of two: as far as it is known, it fits.
+  if (v.number("fp16_extra.loss_scale", 0, 1e9, 0) > 0) s.initial_scale_power = 0;
   s.offload = v.flag("offload");
   s.pin_memory = v.flag("pin_memory");
+  s.offload_reference = v.flag("offload_reference_model");
+  s.offload_reward = v.flag("offload_reward_model");
+  read_zero_section(v, s);
+  refuse_others(v);
   s.grad_ckpt = v.flag("grad_ckpt");
   s.padded = v.flag("padded", true);
   s.empty_cache = v.word("empty_cache", {"none", "inference", "all"}, "none");

@@ -24,6 +24,12 @@ struct Settings : FrameworkSettings {
   std::int64_t initial_scale_power = 16;
   std::int64_t zero_stage = 0;
   bool offload = false, pin_memory = false;
+  bool offload_reference = false, offload_reward = false;  ///< their weights; only at stage 3
+  bool overlap_communication = true, contiguous_gradients = true;
+  // Elements. Those of stage 3 are the trained engines'.
+  std::int64_t reduce_bucket = 500'000'000, allgather_bucket = 500'000'000;
+  std::int64_t prefetch_bucket = 30'000'000, max_live_parameters = 30'000'000;
+  std::int64_t persistence_threshold = 10'000, max_reuse_distance = 1'000'000'000;
   bool grad_ckpt = false;
   bool padded = true;  ///< prompts shorter than the cap are padded on the left
   std::string empty_cache = "none";

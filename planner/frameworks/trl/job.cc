@@ -14,16 +14,16 @@ Role make_policy(const Settings& s) {
   role.model_name = role.model->family;
   // bf16 comes through Accelerate's autocast, whatever the weights are loaded in.
   role.precision.weights = role.precision.gradients = s.dtype;
-  role.precision.autocast = true;
-  role.precision.compute = DType::bf16;
+  role.precision.autocast = s.mixed_precision;
+  role.precision.compute = s.mixed_precision ? DType::bf16 : s.dtype;
   role.training_mode_forward = true;
   role.dropout = true;
   role.attention_mask = true;
-  role.optimizer.implementation = OptimizerImplementation::fused;
+  role.optimizer.implementation = s.optimizer;
   role.train.sequences = s.batch;
   role.loss.kl = s.beta != 0;
   if (s.grad_ckpt) role.recompute.kind = RecomputeKind::full;
-  if (s.lora > 0) role.lora = LoraSpec{.rank = s.lora, .targets = {"all-linear"}, .saved_modules = {}};
+  if (s.lora > 0) role.lora = LoraSpec{.rank = s.lora, .targets = s.lora_targets, .saved_modules = {}};
   return role;
 }
 
@@ -68,7 +68,7 @@ constexpr const char* kStep = "train_actor";
 /// Every training step: now and then completions for several of them, then one micro-batch, now and then an
 /// optimizer step.
 std::vector<PhaseSpec> step_of(const Settings& s) {
-  const std::int64_t every = s.accum * s.num_iterations;
+  const std::int64_t every = s.steps_per_generation * s.num_iterations;
   std::vector<PhaseSpec> out;
   const auto rollout = [&](PhaseSpec spec) {
     spec.when = first_of(every);
@@ -113,10 +113,9 @@ Job make_job(const Settings& s) {
   for (const Role& role : job.roles) trainer.roles.push_back(role.name);
   trainer.allocator_settings = s.allocator_settings;
   job.processes.push_back(trainer);
-  // A generation fills every micro-batch of an optimizer step.
-  job.batch.prompts = s.batch * s.accum / s.num_generations;
+  job.batch.prompts = s.batch * s.steps_per_generation / s.num_generations;
   job.batch.samples = s.num_generations;
-  job.batch.mini_batch = s.batch * s.accum;
+  job.batch.mini_batch = s.batch * s.steps_per_generation;
   job.batch.prompt_length = s.prompt;
   job.batch.response_length = s.response;
   job.steps = static_cast<int>(s.steps * s.accum);

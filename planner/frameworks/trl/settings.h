@@ -6,11 +6,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "models/architecture/architecture.h"
 #include "models/base/dtype.h"
 #include "planner/configuration/values.h"
 #include "planner/frameworks/read_job.h"
+#include "simulator/job/role.h"
 
 namespace headroom::trl {
 
@@ -20,11 +22,15 @@ struct Settings : FrameworkSettings {
   std::shared_ptr<const Architecture> model;
   std::int64_t batch = 8, accum = 1, prompt = 1, response = 256;
   std::int64_t num_generations = 8, num_iterations = 1;
-  std::int64_t steps = 3;  ///< optimizer steps
+  std::int64_t steps_per_generation = 1;  ///< micro-batches that one generation fills
+  std::int64_t steps = 3;                 ///< optimizer steps
   double beta = 0;
   DType dtype = DType::fp32;
+  bool mixed_precision = true;  ///< bf16 autocast
   std::int64_t lora = 0;
+  std::vector<std::string> lora_targets;
   bool grad_ckpt = true;
+  OptimizerImplementation optimizer = OptimizerImplementation::fused;
   std::string allocator_settings;
   std::string device;      ///< as the driver names it; empty: not given
   Bytes total_memory = 0;  ///< as the driver reports it; 0: not given

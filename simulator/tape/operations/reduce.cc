@@ -60,6 +60,14 @@ unsigned all_dimensions(const Tensor& tensor) {
   return (1u << tensor.rank()) - 1u;
 }
 
+/// Parts that a kernel with 32-bit indices takes a whole tensor in: halved until each lies within 2^31 bytes.
+std::int64_t indexed_pieces(const Tensor& tensor) {
+  constexpr Bytes kMost = (Bytes{1} << 31) - 1;
+  std::int64_t pieces = 1;
+  while (tensor.bytes() / pieces > kMost) pieces *= 2;
+  return pieces;
+}
+
 void sum_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
   Tensor gradient = in[0];
   const unsigned mask = static_cast<unsigned>(node.numbers[0]);
@@ -140,9 +148,13 @@ SplitReduction split_reduction(const DeviceTraits& traits, const Shape& shape, u
 Tensor reduce(std::uint16_t name, DType result, Bytes accumulator, Arg self, unsigned mask, bool keep) {
   Tape& tape = self->tape();
   Tensor out = tape.empty(reduced(self->shape(), mask, keep), result, name);
-  const SplitReduction split = split_reduction(tape.traits(), self->shape(), mask, accumulator);
   Tensor buffer, semaphores;
-  if (split.buffer > 0) {
+  const std::int64_t pieces = mask == all_dimensions(*self) ? indexed_pieces(*self) : 1;
+  for (std::int64_t i = 0; i < pieces; ++i) {
+    drop(semaphores, buffer);
+    const Shape piece = pieces == 1 ? self->shape() : Shape{self->elements() / pieces};
+    const SplitReduction split = split_reduction(tape.traits(), piece, pieces == 1 ? mask : 1u, accumulator);
+    if (split.buffer == 0) continue;
     const ComponentScope component(tape, Component::temporaries);
     buffer = tape.empty({split.buffer}, DType::uint8, name);
     semaphores = tape.empty({split.semaphores}, DType::uint8, name);

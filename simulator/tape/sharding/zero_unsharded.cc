@@ -171,6 +171,7 @@ void ZeroUnsharded::step_fp16(bool overflow) {
     const Tensor total = reduce(kSum, DType::fp32, 4, std::move(wide), 1u, false);
     if (overflow) break;  // the first infinity ends the search
   }
+  { const Tensor found = tape_.empty({1}, DType::uint8, kNorm); }
   if (overflow) {
     for (const ParameterSlot& slot : model_.parameters()) tape_.set_grad(*slot.tensor, {});
     return;
@@ -187,6 +188,7 @@ void ZeroUnsharded::step_fp16(bool overflow) {
   for (Group& group : groups_) {
     const Tensor norm = reduce(kNorm, DType::fp32, 4, group.gradient, 1u, false);
   }
+  { const Tensor total = tape_.empty({1}, DType::fp32, kNorm); }
   if (tape_.wants_operations())
     for (Group& group : groups_) {
       Work(tape_, OperationKind::optimizer, kStep)

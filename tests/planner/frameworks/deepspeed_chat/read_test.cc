@@ -79,6 +79,11 @@ TEST(DeepSpeedChat, ErrorsNameTheKey) {
       {"response=many", "response"},
       {"prompt=127", "response"},
       {"empty_cache=often", "empty_cache"},
+      {"sub_group_size=1", "sub_group_size"},
+      {"gradient_accumulation_steps=2", "gradient_accumulation_steps"},
+      {"enable_hybrid_engine=true", "enable_hybrid_engine"},
+      {"actor_lora_dim=8", "actor_lora_dim"},
+      {"zero_extra.reduce_bucket_size=0", "zero_extra.reduce_bucket_size"},
       {"pin_memory=true", "pin_memory"},
       {"actor.model_type=none", "actor.model_type"}};
   for (const auto& [change, key] : wrong) {
@@ -99,6 +104,32 @@ TEST(DeepSpeedChat, BucketsAreOfTheirSizeWhateverTheModel) {
   EXPECT_GE(peak(report, "train_actor", 0), 2 * 2 * Bytes{500'000'000});
   const Report whole = simulated(job_of({"zero_stage=0"}));
   EXPECT_LT(peak(whole, "train_actor", 0), 2 * Bytes{500'000'000});
+}
+
+TEST(DeepSpeedChat, ZeroKeysHaveTheirEffects) {
+  const auto peak_of = [](std::vector<std::string> changes) {
+    return peak(simulated(job_of(std::move(changes))), "train_actor", 0);
+  };
+  const Bytes usual = peak_of({});
+  EXPECT_LT(peak_of({"reduce_bucket_size=1000000"}), usual);
+  EXPECT_EQ(peak_of({"zero_extra.reduce_bucket_size=1000000"}), peak_of({"reduce_bucket_size=1000000"}));
+  // One bucket instead of two; none.
+  EXPECT_LT(peak_of({"overlap_comm=false"}), usual);
+  EXPECT_LT(peak_of({"contiguous_gradients=false"}), peak_of({"overlap_comm=false"}));
+  const Job job = job_of({"zero_stage=3", "stage3_max_live_parameters=7", "stage3_prefetch_bucket_size=8",
+                          "stage3_param_persistence_threshold=9", "stage3_max_reuse_distance=10",
+                          "offload_reference_model=true"});
+  const Sharding& actor = job.role("actor")->sharding;
+  EXPECT_EQ(actor.max_live_parameters, 7);
+  EXPECT_EQ(actor.prefetch_bucket, 8);
+  EXPECT_EQ(actor.persistence_threshold, 9);
+  EXPECT_EQ(actor.max_reuse_distance, 10);
+  EXPECT_TRUE(job.role("ref")->sharding.offload_parameters);
+  EXPECT_FALSE(job.role("reward")->sharding.offload_parameters);
+  EXPECT_EQ(job_of({"fp16_extra.initial_scale_power=16", "fp16_extra.loss_scale=128"})
+                .role("actor")
+                ->precision.skipped_steps,
+            0);
 }
 
 TEST(DeepSpeedChat, SkippedStepsLeaveGradientsBehindOnce) {

@@ -76,9 +76,20 @@ TEST(Trl, ReadsOnlyTheCaseOfARecording) {
 
 TEST(Trl, ErrorsNameTheKey) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
-      {"trainer=dpo", "trainer"}, {"dtype=float64", "dtype"},
-      {"batch=0", "batch"},       {"num_generations=3", "num_generations"},
-      {"beta=-1", "beta"},        {"model.model_type=none", "model.model_type"}};
+      {"trainer=dpo", "trainer"},
+      {"dtype=float64", "dtype"},
+      {"batch=0", "batch"},
+      {"num_generations=3", "num_generations"},
+      {"beta=-1", "beta"},
+      {"model.model_type=none", "model.model_type"},
+      {"use_vllm=true", "use_vllm"},
+      {"use_liger_kernel=true", "use_liger_kernel"},
+      {"fp16=true", "fp16"},
+      {"torch_empty_cache_steps=1", "torch_empty_cache_steps"},
+      {"temperature=0.7", "temperature"},
+      {"loss_type=cispo", "loss_type"},
+      {"optim=adafactor", "optim"},
+      {"lora_targets=q_proj", "lora_targets"}};
   for (const auto& [change, key] : wrong) {
     const Result<ReadJob> read = read_text(kCase, {change});
     ASSERT_FALSE(read) << change;
@@ -91,6 +102,35 @@ TEST(Trl, CompletionsAreMadeForAWholeAccumulation) {
   const Names with = {"generate", "train_actor"}, without = {"train_actor"};
   for (int step = 0; step < 8; ++step)
     EXPECT_EQ(rows(report, step), step % 4 == 0 ? with : without) << "step " << step;
+}
+
+TEST(Trl, ReadsTheNamesOfGrpoConfigToo) {
+  const Job own = read_text(kCase, {"batch=8", "accum=2", "response=12", "steps=4", "grad_ckpt=false"})->job;
+  const Job config =
+      read_text(kCase, {"per_device_train_batch_size=8", "gradient_accumulation_steps=2",
+                        "max_completion_length=12", "max_steps=4", "gradient_checkpointing=false"})
+          ->job;
+  EXPECT_EQ(own.batch, config.batch);
+  EXPECT_EQ(own.roles[0].train.sequences, config.roles[0].train.sequences);
+  EXPECT_EQ(own.roles[0].recompute.kind, config.roles[0].recompute.kind);
+  EXPECT_EQ(own.steps, config.steps);
+}
+
+TEST(Trl, OneGenerationMayFillSeveralOptimizerSteps) {
+  const Report report = simulated({"steps_per_generation=2", "steps=4"});
+  const Names with = {"generate", "train_actor"}, without = {"train_actor"};
+  for (int step = 0; step < 4; ++step)
+    EXPECT_EQ(rows(report, step), step % 2 == 0 ? with : without) << "step " << step;
+}
+
+TEST(Trl, SettingsHaveTheirEffects) {
+  const auto peak = [](std::vector<std::string> changes) {
+    return row(simulated(std::move(changes)), "train_actor", 1).peak_allocated;
+  };
+  // The foreach optimizer copies all parameters for a moment, the fused one keeps its counters on the device.
+  EXPECT_NE(peak({"optim=adamw_torch"}), peak({}));
+  EXPECT_LT(peak({"lora=4", "lora_targets=q_proj"}), peak({"lora=4"}));
+  EXPECT_NE(peak({"bf16=false"}), peak({}));
 }
 
 TEST(Trl, AReferenceHasItsRow) {
