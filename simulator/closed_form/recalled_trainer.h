@@ -11,6 +11,10 @@ namespace headroom::closed_form {
 /// reserved bytes as `Fidelity::live_bytes`, in microseconds once the book knows the roles. For jobs whose
 /// roles train on packed or engine-made batches; others run their programs. What is live for the moment at a
 /// peak counts as temporaries, whatever it is.
+///
+/// Allocated peaks come to what the whole program gives, within 1 % (pipelines: 4 %, for a buffer that roles
+/// share and grow inside their passes); reserved may miss one FSDP1 unit, which a forward after a training has
+/// in flight beyond what the parts show.
 MakeTrainer recalled(std::shared_ptr<CostBook> book);
 
 /// Whether `recalled` knows the job's trainers by their parts: engines make the batches. A program that
