@@ -106,9 +106,12 @@ BlockDecoder::Positions BlockDecoder::positions_for(bool sliding, const ModelInp
   out.used = true;
   const std::int64_t columns =
       input.attention_mask.defined() ? input.attention_mask.size(1) : input.ids.size(1);
+  const std::int64_t tokens = input.ids.size(1);
+  std::int64_t held = 0;
+  if (sliding && columns - tokens >= window()) held = window() - 1 + tokens;
   MaskKind kind = form_.always_masked ? MaskKind::always : MaskKind::causal;
   if (sliding && columns >= window()) kind = MaskKind::sliding;
-  out.mask = attention_mask(options_.attention, input, positions, dtype, kind);
+  out.mask = attention_mask(options_.attention, input, positions, dtype, kind, held);
   if (decoder_.position == PositionKind::alibi)
     out.cos = tape_.empty({input.ids.size(0) * decoder_.layer(0).attention.heads, 1, columns}, dtype, kAlibi);
   return out;

@@ -210,9 +210,13 @@ Tensor DecoderAttention::operator()(const ModelOptions& options, const Tensor& h
   }
   if (input.cache != nullptr) {
     const auto layer = static_cast<std::size_t>(input.index);
-    input.cache->update(tape, layer, heads.key, heads.value);
-    heads.key = input.cache->layers[layer].keys;
-    heads.value = input.cache->layers[layer].values;
+    if (spec_.sliding_window > 0) {
+      input.cache->slide(tape, layer, heads.key, heads.value, spec_.sliding_window);
+    } else {
+      input.cache->update(tape, layer, heads.key, heads.value);
+      heads.key = input.cache->layers[layer].keys;
+      heads.value = input.cache->layers[layer].values;
+    }
   }
   Tensor out = attend(options, heads, input.mask, weights);
   out = reshape(std::move(out), {batch, tokens, -1});

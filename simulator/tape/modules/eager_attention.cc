@@ -17,7 +17,8 @@ const std::uint16_t kMask = operation_name("eager_mask");
 
 /// Which positions may see each other, out of indices of batch, head, query and key, and of the padding.
 /// `probes`: how often the padding is asked first whether it is all ones.
-Tensor visible_positions(const ModelInput& input, MaskKind kind, Tensor& padding, int probes) {
+Tensor visible_positions(const ModelInput& input, MaskKind kind, std::int64_t held, Tensor& padding,
+                         int probes) {
   Tape& tape = input.ids.tape();
   const auto flags = [&](const Shape& shape) { return tape.empty(shape, DType::boolean, kMask); };
   const auto range = [&](std::int64_t n) { return tape.empty({n}, DType::int64, kMask); };
@@ -26,8 +27,14 @@ Tensor visible_positions(const ModelInput& input, MaskKind kind, Tensor& padding
     return range(n);
   };
   const std::int64_t batch = input.ids.size(0), tokens = input.ids.size(1);
-  const std::int64_t columns = input.attention_mask.defined() ? input.attention_mask.size(1) : tokens;
+  const std::int64_t all = input.attention_mask.defined() ? input.attention_mask.size(1) : tokens;
+  const std::int64_t columns = held > 0 ? held : all;
   if (input.attention_mask.defined()) padding = plain(kMask, DType::boolean, input.attention_mask);
+  if (padding.defined() && columns < all && kind == MaskKind::sliding) {
+    // The columns that are held, to ask whether any of them is padded.
+    const Tensor places = shifted(columns);
+    const Tensor local = flags({batch, columns});
+  }
   for (int i = 0; i < probes; ++i) probe_padding(padding);
   Tensor rows = range(batch), heads = range(1);
   Tensor queries = shifted(tokens), keys = shifted(columns);
@@ -61,7 +68,7 @@ Tensor visible_positions(const ModelInput& input, MaskKind kind, Tensor& padding
     }
     if (!padding.defined()) {
       drop(rows, heads, queries, keys);
-      return both;
+      return expand(unsqueeze(unsqueeze(std::move(both), 0), 0), {batch, 1, tokens, columns});
     }
     Tensor row_index = tape.empty({batch, columns}, DType::int64, kMask);
     Tensor column_index = tape.empty({batch, columns}, DType::int64, kMask);
@@ -75,11 +82,11 @@ Tensor visible_positions(const ModelInput& input, MaskKind kind, Tensor& padding
 }
 
 /// The same as numbers to add.
-Tensor eager_mask(const ModelInput& input, MaskKind kind, DType dtype) {
+Tensor eager_mask(const ModelInput& input, MaskKind kind, std::int64_t held, DType dtype) {
   Tape& tape = input.ids.tape();
   const std::int64_t batch = input.ids.size(0), tokens = input.ids.size(1);
   Tensor padding;
-  Tensor visible = visible_positions(input, kind, padding, 0);
+  Tensor visible = visible_positions(input, kind, held, padding, 0);
   const std::int64_t columns = visible.size(-1);
   Tensor zero = tape.empty({}, dtype, kMask), lowest = tape.empty({}, dtype, kMask);
   Tensor out = tape.empty({batch, 1, tokens, columns}, dtype, kMask);
@@ -90,7 +97,7 @@ Tensor eager_mask(const ModelInput& input, MaskKind kind, DType dtype) {
 }  // namespace
 
 Tensor attention_mask(AttentionImplementation implementation, const ModelInput& input,
-                      const Tensor& position_ids, DType dtype, MaskKind kind) {
+                      const Tensor& position_ids, DType dtype, MaskKind kind, std::int64_t columns) {
   const std::int64_t batch = input.ids.size(0);
   const bool eager = implementation == AttentionImplementation::eager;
   if (!eager && (input.padded || kind != MaskKind::causal)) {
@@ -98,14 +105,14 @@ Tensor attention_mask(AttentionImplementation implementation, const ModelInput& 
     Tensor padding;
     // Once to leave the mask out altogether, once more for a whole sequence to leave the padding out.
     const int probes = kind != MaskKind::causal ? 0 : input.ids.size(1) > 1 ? 2 : 1;
-    return visible_positions(input, kind, padding, probes);
+    return visible_positions(input, kind, columns, padding, probes);
   }
   if (!eager) {
     probe_mask(position_ids, input.attention_mask, batch);
     return {};
   }
   if (!input.attention_mask.defined()) probe_mask(position_ids, {}, batch);
-  return eager_mask(input, kind, dtype);
+  return eager_mask(input, kind, columns, dtype);
 }
 
 Tensor repeat_heads(const Tensor& grouped, std::int64_t heads) {

@@ -13,9 +13,11 @@ enum class MaskKind {
 
 /// The mask that a body makes for its layers, [B,1,T,columns]: eager attention always needs one, as numbers
 /// in `dtype`; other implementations look at the given mask (or at the position ids) and pass none when
-/// nothing is padded (the result is undefined), else a boolean one.
+/// nothing is padded (the result is undefined), else a boolean one. `columns`: keys that a layer holds, where
+/// a sliding cache keeps fewer than there are tokens; 0: all.
 Tensor attention_mask(AttentionImplementation implementation, const ModelInput& input,
-                      const Tensor& position_ids, DType dtype, MaskKind kind = MaskKind::causal);
+                      const Tensor& position_ids, DType dtype, MaskKind kind = MaskKind::causal,
+                      std::int64_t columns = 0);
 
 /// Keys or values [B,kv heads,T,d] copied for each of `heads` query heads; themselves when there are as many.
 Tensor repeat_heads(const Tensor& grouped, std::int64_t heads);

@@ -1,5 +1,6 @@
 #include "simulator/tape/modules/model.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "simulator/tape/modules/block_decoder.h"
@@ -22,7 +23,8 @@ const std::uint16_t kCat = operation_name("aten::cat");
 /// Layers of one token that the memory may leave out when they repeat each other.
 bool repeats_layers(const Tape& tape, const Decoder& decoder, const ModelInput& input) {
   return !tape.grad_enabled() && input.cache != nullptr && input.ids.size(1) == 1 &&
-         decoder.groups.size() == 1 && tape.stream() == 0;
+         decoder.groups.size() == 1 && decoder.groups.front().layer.attention.sliding_window == 0 &&
+         tape.stream() == 0;
 }
 
 }  // namespace
@@ -43,6 +45,25 @@ void KvCache::update(Tape& tape, std::size_t layer, const Tensor& keys, const Te
   if (repetition != nullptr) repetition->resume();
 }
 
+void KvCache::slide(Tape& tape, std::size_t layer, Tensor& keys, Tensor& values, std::int64_t window) {
+  const ComponentScope component(tape, Component::kv_cache);
+  if (layers.size() <= layer) layers.resize(layer + 1);
+  LayerCache& own = layers[layer];
+  if (!own.keys.defined()) {
+    own.keys = tape.empty({0}, keys.dtype(), 0);
+    own.values = tape.empty({0}, keys.dtype(), 0);
+    own.window = tape.empty({}, DType::int64, kCat);
+  }
+  own.seen += keys.size(2);
+  Tensor all_keys = cat(own.keys, keys, -2);
+  Tensor all_values = cat(own.values, values, -2);
+  const std::int64_t columns = all_keys.size(2), kept = std::min(columns, window - 1);
+  own.keys = slice(all_keys, 2, columns - kept, kept);
+  own.values = slice(all_values, 2, columns - kept, kept);
+  keys = std::move(all_keys);
+  values = std::move(all_values);
+}
+
 void KvCache::grow(Tape& tape, std::size_t layer) {
   const ComponentScope component(tape, Component::kv_cache);
   for (Tensor* tensor : {&layers[layer].keys, &layers[layer].values}) {
@@ -55,7 +76,7 @@ void KvCache::grow(Tape& tape, std::size_t layer) {
 
 void KvCache::clear() {
   while (!layers.empty()) {
-    drop(layers.back().keys, layers.back().values);
+    drop(layers.back().keys, layers.back().values, layers.back().window);
     layers.pop_back();
   }
   length = 0;

@@ -53,12 +53,17 @@ struct NamedLinear {
 struct KvCache {
   struct LayerCache {
     Tensor keys, values;
+    Tensor window;          ///< a sliding layer's window as a number on the device
+    std::int64_t seen = 0;  ///< tokens it was given
   };
   std::vector<LayerCache> layers;
   std::int64_t length = 0;  ///< tokens in it
 
   /// cat(old, new) for one layer; the old tensors go as each new one stands.
   void update(Tape& tape, std::size_t layer, const Tensor& keys, const Tensor& values);
+  /// The same for a layer that keeps no more than the last `window` - 1 tokens: the joined tensors are handed
+  /// out in place of `keys` and `values`, and stay until the next token behind the views that are kept.
+  void slide(Tape& tape, std::size_t layer, Tensor& keys, Tensor& values, std::int64_t window);
   /// The same for one more token whose keys and values nobody made.
   void grow(Tape& tape, std::size_t layer);
   /// As the cache object dies: last layer first, keys then values.
