@@ -6,8 +6,6 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <vector>
 
@@ -79,16 +77,16 @@ Result<Document> named_document(const std::string& name, std::string& file) {
     }
     known.push_back(stem);
   }
-  std::ifstream stream(name);
-  if (!stream) {
+  std::error_code error;
+  if (!std::filesystem::exists(name, error)) {
     std::string names;
     for (const std::string& one : known) names += (names.empty() ? "" : ", ") + one;
     return wrong("", 0, "",
                  fmt::format("expected KEY=N,…, a file, or a known dataset ({}), found '{}'", names, name));
   }
-  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  HEADROOM_ASSIGN(const std::string text, read_text(name));
   if (std::optional<Document> lines = lines_document(text)) return std::move(*lines);
-  return read_document(name);
+  return parse_document(text, name);
 }
 
 Result<double> length_of(const Document& value, const std::string& key, const std::string& file) {

@@ -61,6 +61,8 @@ Result<Searched> search_run(const Arguments& arguments, const Common& common, St
     HEADROOM_ASSIGN(out.input, predict(out.run, exact));
   }
   HEADROOM_ASSIGN(out.plan, std::move(plan));
+  for (search::PlanChoice& choice : out.plan.choices)
+    if (choice.report) leave_undetermined(*choice.report, out.run.read.job.not_modelled);
   return out;
 }
 
@@ -99,6 +101,8 @@ WriteHeader header(const search::PlanChoice& winner, const Run& run) {
                                      format_gib(outcome.peak_device), outcome.limiting_phase,
                                      format_gib(margin), format_gib(outcome.spare), outcome.seconds));
   const std::string changes = writers::settings_text(winner.settings, winner.choices);
+  for (const std::string& missing : run.read.job.not_modelled)
+    header.lines.push_back("Not modelled, so nobody knows whether it fits: " + missing);
   header.lines.push_back("Changed: " + (changes.empty() ? "nothing" : changes));
   return header;
 }
@@ -159,8 +163,11 @@ int plan(const Arguments& arguments, Streams& streams, const Executor& fast, con
       streams.out << fmt::format("Fewest GPUs: {} ({} × {})\n", pool.gpus(), pool.nodes, pool.gpus_per_node);
     }
     streams.out << writers::plan_table(found, searched->run.limits.budget);
+    for (const std::string& missing : searched->run.read.job.not_modelled)
+      streams.out << "! not modelled, so nobody knows whether a choice fits: " << missing << "\n";
   }
-  return found.choices.empty() ? kOver : kDone;
+  const bool known = !found.choices.empty() && searched->run.read.job.not_modelled.empty();
+  return known ? kDone : kOver;
 }
 
 }  // namespace headroom::cli

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "planner/cli/lengths.h"
 #include "planner/cli/output.h"
@@ -101,7 +102,10 @@ std::string expected_verdict(const Report& expected, const Lengths& lengths) {
   const PeakPlace place = highest(expected);
   return fmt::format(
       "at expected lengths (prompts of {:.0f}, responses of {:.0f} tokens; {}) the run {}, {} at most{}",
-      lengths.mean_prompt, lengths.mean_response, lengths.source, expected.fits ? "fits" : "does not fit",
+      lengths.mean_prompt, lengths.mean_response, lengths.source,
+      expected.fits                   ? "fits"
+      : expected.undetermined.empty() ? "does not fit"
+                                      : "is undetermined",
       format_gib(place.phase == nullptr ? 0 : place.phase->peak_device),
       place.phase == nullptr ? "" : " in " + place.phase->phase);
 }
@@ -133,6 +137,11 @@ Limits limits_of(const Common& common, const Hardware& hardware) {
 }
 
 Result<Run> load_run(const std::string& path, const Common& common, Streams& streams) {
+  for (const std::string& folder : common.include_paths)
+    if (std::error_code error; !std::filesystem::is_directory(folder, error))
+      return fail(Error{.message = fmt::format("expected a directory, found '{}'", folder),
+                        .file = {},
+                        .key = "--include-path"});
   Run run;
   HEADROOM_ASSIGN(run.read, read(path, job_options(common), streams));
   run.framework = find_framework(run.read.job.framework);
@@ -165,6 +174,7 @@ Result<Report> predict(const Run& run, const Executor& executor) {
     HEADROOM_ASSIGN(Report expected, executor(at_expected_lengths(capped, lengths), run.hardware));
     add_expected(expected, report);
     judge(expected, run.limits);
+    leave_undetermined(expected, run.read.job.not_modelled);
     report.assumptions.push_back(expected_verdict(expected, lengths));
   }
   if (report.title.empty()) report.title = run.read.job.name;
@@ -176,6 +186,7 @@ Result<Report> predict(const Run& run, const Executor& executor) {
                             run.read.job.assumptions.end());
   for (const Notice& notice : run.read.warnings) report.warnings.push_back(as_warning(notice));
   judge(report, run.limits);
+  leave_undetermined(report, run.read.job.not_modelled);
   return report;
 }
 

@@ -59,14 +59,15 @@ int solve(const Arguments& arguments, Streams& streams, const Executor& executor
     return kOver;
   }
   const std::vector<Choice> choices = {{knob.name, solution->value}};
-  HEADROOM_CLI_ASSIGN(const Report report, search::evaluate(setup, choices, executor), streams);
+  HEADROOM_CLI_ASSIGN(Report report, search::evaluate(setup, choices, executor), streams);
+  leave_undetermined(report, run.read.job.not_modelled);
   HEADROOM_CLI_TRY(write_reports(std::span(&report, 1), common, streams), streams);
   if (!common.quiet && !takes_standard_output(common)) {
     streams.out << fmt::format("{} = {}{}\n", knob.name, solution->value,
                                solution->next ? fmt::format(" ({} does not fit)", *solution->next) : "")
                 << writers::verdict(report) << "\n";
   }
-  return kDone;
+  return report.fits ? kDone : kOver;
 }
 
 }  // namespace headroom::cli

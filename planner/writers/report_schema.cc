@@ -22,6 +22,8 @@ const char* report_schema() {
     "margin": {"type": "integer", "description": "the largest margin of any phase"},
     "warnings": {"type": "array", "items": {"$ref": "#/$defs/warning"}},
     "assumptions": {"type": "array", "items": {"type": "string"}},
+    "undetermined": {"type": "array", "items": {"type": "string"},
+                     "description": "what no program models: nobody knows whether the run fits, fits is false"},
     "versions": {"type": "object", "additionalProperties": {"type": "string"}},
     "devices": {"type": "array", "items": {"$ref": "#/$defs/device"}},
     "search": {"$ref": "#/$defs/search"},

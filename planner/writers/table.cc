@@ -1,6 +1,7 @@
 #include "planner/writers/table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -125,13 +126,17 @@ std::string device_name(const DeviceReport& device) {
 
 std::string verdict(const Report& report) {
   const PeakPlace place = highest(report);
-  if (place.phase == nullptr) return report.fits ? "fits" : "does not fit";
+  const std::string missing = fmt::format("not modelled: {}", fmt::join(report.undetermined, "; "));
+  if (place.phase == nullptr)
+    return report.fits ? "fits" : report.undetermined.empty() ? "does not fit" : "undetermined: " + missing;
   const Bytes left = spare(report);
   const std::string sum = fmt::format("{} + {} margin of {}", gib(place.phase->peak_device),
                                       gib(place.phase->margin), format_gib(report.budget));
   const std::string where =
       fmt::format("in {} (step {}) on GPU {}", place.phase->phase, place.phase->step, place.device->device);
   if (left < 0) return fmt::format("does not fit: {} over, {} {}", format_gib(-left), sum, where);
+  if (!report.undetermined.empty())
+    return fmt::format("undetermined: {} to spare, {} {}, but {}", format_gib(left), sum, where, missing);
   if (report.fits) return fmt::format("fits: {} to spare, {} {}", format_gib(left), sum, where);
   return fmt::format("does not fit: see below; the highest device peak is {} {}", sum, where);
 }

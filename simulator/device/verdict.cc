@@ -64,4 +64,10 @@ void judge(Report& report, const Limits& limits, const Margins& margins) {
     warn(report, "thin-margin", fmt::format("only {} to spare", format_gib(least_spare)));
 }
 
+void leave_undetermined(Report& report, const std::vector<std::string>& not_modelled) {
+  if (!report.fits || not_modelled.empty()) return;
+  report.undetermined = not_modelled;
+  report.fits = false;
+}
+
 }  // namespace headroom

@@ -199,8 +199,11 @@ Result<std::vector<PublicReport>> read_public_reports(const std::string& path) {
   for (const json& report : all) {
     // A report may only name the script whose keys it ran with.
     const json& source = report.contains("keys_of") ? *by_id.at(report["keys_of"]) : report;
-    const bool complete = source.at("complete");
+    // One that names a public script ran with its keys, changed by what the report says of them.
+    const bool scripted = source.contains("script_config");
+    const bool complete = source.at("complete") || scripted;
     Keys keys = verl_keys(source.at("config"));
+    if (scripted) keys.merge(verl_keys(source.at("script_config")));
     if (&source != &report) add_versions(source, keys);
     if (report.contains("tried")) expand(report, keys, complete, out);
     // The size that a script ships with may be one of those tried.

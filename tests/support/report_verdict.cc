@@ -113,6 +113,7 @@ std::string why(const PublicReport& report, const ReportVerdict& verdict) {
                                  peak.spare < 0 ? "over, margin counted" : "to spare, margin counted");
   if (verdict.kind == Kind::wrong && report.outcome == "fits" && peak.device <= verdict.budget)
     text += "; within the margin";
+  if (verdict.kind == Kind::right && report.outcome == "oom") text += "; right by caution";
   if (verdict.expected && verdict.worst && verdict.worst->fits != verdict.expected->fits)
     text += "; at the caps it would not fit";
   return text;
@@ -197,13 +198,20 @@ Result<std::string> reports_document(const std::vector<PublicReport>& reports) {
       "beside "
       "it; elsewhere a run that fits at the caps fits, one that fails at any length fails, and between the "
       "two nothing "
-      "is known. A verdict counts the margin: what only just fits is said not to. Sizes of the "
-      "tuning scripts (`@58`) are the sequences a GPU that their authors marked as running or failing.\n\n";
+      "is known. A report that names a public script ran with its keys, changed by what it says. A verdict "
+      "counts the margin: what only just fits is said not to, and neither is what runs only because the "
+      "allocator gives cached memory back. Sizes of the tuning scripts (`@58`) are the sequences a GPU that "
+      "their authors marked as running or failing.\n\n";
   out += fmt::format(
-      "**{} of {} determined reports are right ({:.0f} %), {} false \"fits\"**; {} are undetermined.\n\n",
+      "**{} of {} determined reports are right ({:.1f} %), {} false \"fits\"**; {} are undetermined.\n\n",
       right, determined, 100.0 * right / std::max(determined, 1), false_fits,
       static_cast<int>(reports.size()) - determined);
   out +=
+      "Runs that fill the card with cached memory are taken not to fit: PyTorch gives it back and may get "
+      "on, "
+      "which depends on how far lengths vary between micro-batches (docs/VERL.md). So a report of OOM whose "
+      "row "
+      "says *too much*, not *fails*, is right by caution, not by an allocation that fails.\n\n"
       "| report | run | happened | Headroom | | expected | worst case | why |\n"
       "| --- | --- | --- | --- | --- | --- | --- | --- |\n" +
       rows;

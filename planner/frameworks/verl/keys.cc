@@ -16,7 +16,7 @@ constexpr auto N = Effect::none;
 
 constexpr Version v4{0, 4, 0}, v5{0, 5, 0}, v6{0, 6, 0}, v7{0, 7, 0}, v71{0, 7, 1}, v8{0, 8, 0}, v9{0, 9, 0};
 constexpr Version v0 = kOldest, vv = kNever;
-constexpr Version vNext{0, 10, 1};  ///< after the newest release read
+constexpr Version vNext = kUnread;
 
 /// A key below its section's prefix; empty: the section itself. Types: b boolean, i integer, f number, s
 /// text, l list, d map.

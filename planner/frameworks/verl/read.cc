@@ -15,6 +15,7 @@ namespace headroom::verl {
 namespace {
 
 constexpr std::size_t kMostSuggestions = 20;
+constexpr std::string_view kOwnSection = "headroom.";
 
 bool is_list_of_overrides(const JobInput::File& file) {
   return file.document.is_scalar() || looks_like_overrides(file.text);
@@ -120,6 +121,19 @@ std::string meant(std::string_view unknown, bool anywhere) {
   return {};
 }
 
+/// What to say of a key of the tool's own section that it does not have.
+std::string own_key_meant(std::string_view unknown) {
+  std::vector<std::string_view> known;
+  std::string list;
+  for (const Key& key : keys()) {
+    if (!key.path.starts_with(kOwnSection)) continue;
+    known.push_back(key.path);
+    list += (list.empty() ? "" : ", ") + key.path;
+  }
+  const std::string near = nearest(unknown, known);
+  return near.empty() ? "expected one of " + list : fmt::format("unknown key; did you mean '{}'?", near);
+}
+
 /// Goes through what was given and says what became of it: wrong types, keys that were probably mistyped,
 /// keys of other releases, keys without a program.
 class Usage {
@@ -149,7 +163,9 @@ class Usage {
     if (key == nullptr || !exact) {
       use.state = key == nullptr ? KeyUse::State::unknown : KeyUse::State::ignored;
       if (v_.used().count(leaf.key) > 0) use.state = KeyUse::State::used;
-      if (use.state != KeyUse::State::used && suggestions_ < kMostSuggestions)
+      if (leaf.key.starts_with(kOwnSection) && key == nullptr)
+        v_.fail_at(leaf.key, own_key_meant(leaf.key));
+      else if (use.state != KeyUse::State::used && suggestions_ < kMostSuggestions)
         suggest(leaf.key, key == nullptr);
     } else {
       known(*key, leaf, use);
@@ -205,6 +221,18 @@ class Usage {
   std::vector<KeyUse> out_;
   std::size_t suggestions_ = 0;
 };
+
+/// A key that `--set` changes (not adds) is one of verl's: another one is most likely mistyped.
+void warn_of_unknown_changes(Values& values, const JobOptions& options, const Version& version) {
+  for (const std::string& text : options.overrides) {
+    const Result<Override> change = parse_override(text, "--set");
+    if (!change || change->kind != Override::Kind::set || find_key(change->key, version) != nullptr) continue;
+    if (!meant(change->key, true).empty()) continue;  // told with what is given
+    values.warn_at(
+        change->key,
+        "is not a key of verl that Headroom knows, and changes nothing here (+KEY=VALUE adds one)");
+  }
+}
 
 std::string folder_of(const JobInput& input) {
   if (input.files.empty()) return {};
@@ -281,6 +309,9 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
     HEADROOM_TRY(early.status());
     InferredVersion inferred = infer_version(layers, stated.vllm);
     version = stated.framework.empty() ? inferred.version : *parse_version(stated.framework);
+    if (version >= kUnread)
+      assumptions.push_back(
+          fmt::format("verl {} works like the newest release that was read", to_string(version)));
     if (stated.framework.empty()) {
       out.warnings = std::move(inferred.conflicts);
       assumptions.push_back(
@@ -298,6 +329,7 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
                                       settings->versions.vllm, settings->versions.torch));
   settings->assumptions.insert(settings->assumptions.begin(), assumptions.begin(), assumptions.end());
   out.keys = Usage(values, version, *settings).all();
+  warn_of_unknown_changes(values, options, version);
   HEADROOM_TRY(values.status());
   Result<Job> job = make_job(*settings);
   if (!job) {

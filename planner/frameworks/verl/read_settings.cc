@@ -4,6 +4,7 @@
 
 #include "planner/configuration/model_lookup.h"
 #include "planner/frameworks/verl/settings.h"
+#include "planner/frameworks/verl/words.h"
 
 namespace headroom::verl {
 namespace {
@@ -47,7 +48,24 @@ class Reader {
 
   void not_modelled(const std::string& key, const std::string& what) {
     v_.warn_at(key, what + " is not modelled yet: the verdict is undetermined");
-    s_.not_modelled.push_back(what);
+    s_.not_modelled.push_back(key + ": " + what);
+  }
+
+  /// The word at `key`; one that no program covers leaves the verdict undetermined.
+  std::string covered(const std::string& key, Words words, std::string_view fallback = "") {
+    const std::string word = v_.text(key, std::string(fallback));
+    if (!is_one_of(word, words))
+      not_modelled(key, fmt::format("{} (known: {})", word.substr(0, 80), listed(words)));
+    return word;
+  }
+
+  /// The words of a list, each one of `words`.
+  std::vector<std::string> each_of(const std::string& key, Words words) {
+    std::vector<std::string> found = v_.texts(key);
+    for (const std::string& word : found)
+      if (!is_one_of(word, words))
+        v_.fail_at(key, fmt::format("expected some of {}, found {}", listed(words), word.substr(0, 80)));
+    return found;
   }
 
   void hardware() {
@@ -72,8 +90,14 @@ class Reader {
   }
 
   void algorithm() {
-    const std::string estimator = v_.text("algorithm.adv_estimator", "gae");
+    const std::string key = "algorithm.adv_estimator";
+    const std::string estimator = v_.text(key, "gae");
     s_.critic_estimator = estimator == "gae";
+    // verl makes a critic for GAE alone, and otherwise where critic.enable says so.
+    if (!is_one_of(estimator, kEstimators) && !v_.optional_text("critic.enable"))
+      not_modelled(key,
+                   fmt::format("the estimator {} (known: {}; critic.enable says whether it has a critic)",
+                               estimator.substr(0, 80), listed(kEstimators)));
     s_.use_kl_in_reward = v_.flag("algorithm.use_kl_in_reward");
     s_.bypass_mode = v_.flag("algorithm.rollout_correction.bypass_mode");
   }
@@ -133,10 +157,10 @@ class Reader {
     out.sequence_parallel = v_.flag(at + "sequence_parallel", true) && out.tensor > 1;
     out.distributed_optimizer = v_.flag(at + "use_distributed_optimizer", true);
     const std::string transformer = at + "override_transformer_config.";
-    out.recompute_granularity = v_.text(transformer + "recompute_granularity");
-    out.recompute_method = v_.text(transformer + "recompute_method");
+    out.recompute_granularity = v_.word(transformer + "recompute_granularity", {"full", "selective"}, "");
+    out.recompute_method = v_.word(transformer + "recompute_method", {"uniform", "block"}, "");
     out.recompute_layers = v_.integer(transformer + "recompute_num_layers", 1, kMost, 0);
-    out.recompute_modules = v_.texts(transformer + "recompute_modules");
+    out.recompute_modules = each_of(transformer + "recompute_modules", kRecomputed);
     out.first_stage_layers = v_.integer(transformer + "num_layers_in_first_pipeline_stage", 1, kMost, 0);
     out.last_stage_layers = v_.integer(transformer + "num_layers_in_last_pipeline_stage", 1, kMost, 0);
     out.account_for_embedding = v_.flag(transformer + "account_for_embedding_in_pipeline_split", false);
@@ -145,17 +169,18 @@ class Reader {
     out.switches.fused_activation = v_.flag(transformer + "bias_activation_fusion", false);
     out.switches.fused_rotary = v_.flag(transformer + "apply_rope_fusion", false);
     out.switches.deallocates_outputs = v_.flag(transformer + "deallocate_pipeline_outputs", false);
-    out.switches.context_all_to_all = v_.text(transformer + "cp_comm_type") == "a2a";
+    out.switches.context_all_to_all = covered(transformer + "cp_comm_type", kContextExchanges) == "a2a";
     out.gradients_fp32 = v_.flag(at + "override_ddp_config.grad_reduce_in_fp32", true);
     out.pad_to_length = v_.flag(at + "pad_to_length");
     out.pad_to_length_bucket = v_.integer(at + "pad_to_length_bucket", 1, kMost, 512);
     return out;
   }
 
-  OptimizerSettings optimizer(const std::string& at) {
+  OptimizerSettings optimizer(const std::string& at, Strategy strategy) {
     OptimizerSettings out;
-    out.optimizer = v_.text(at + "optimizer");
-    out.implementation = v_.text(at + "optimizer_impl", "torch.optim");
+    out.optimizer = covered(at + "optimizer", strategy == Strategy::megatron ? Words(kMegatronOptimizers)
+                                                                             : Words(kFsdpOptimizers));
+    out.implementation = covered(at + "optimizer_impl", kOptimizerLibraries, "torch.optim");
     out.fused = v_.flag(at + "override_optimizer_config.fused");
     if (v_.flag(at + "override_optimizer_config.optimizer_cpu_offload"))
       out.cpu_fraction = v_.number(at + "override_optimizer_config.optimizer_offload_fraction", 0, 1, 1);
@@ -172,7 +197,7 @@ class Reader {
     out.path = v_.text(at + "path");
     out.hf_config_path = v_.text(at + "hf_config_path");
     out.override_config = v_.tree(at + "override_config");
-    out.attention = v_.text(at + "override_config.attn_implementation");
+    out.attention = covered(at + "override_config.attn_implementation", kAttentions, "flash_attention_2");
     out.gradient_checkpointing = v_.flag(at + "enable_gradient_checkpointing", true);
     out.activation_offload = v_.flag(at + "enable_activation_offload");
     out.remove_padding = v_.flag(at + "use_remove_padding", true);
@@ -237,7 +262,7 @@ class Reader {
 
   bool saves_whole_model(const std::string& at) {
     const char* key = s_.after(0, 4, 0) || v_.given(at + "save_contents") ? "save_contents" : "contents";
-    for (const std::string& part : v_.texts(at + key))
+    for (const std::string& part : each_of(at + key, kSaved))
       if (part == "hf_model") return true;
     return false;
   }
@@ -245,14 +270,14 @@ class Reader {
   void actor() {
     Worker& a = s_.actor;
     a.exists = true;
-    const bool engine_key = v_.text("model_engine") == "megatron";
+    const bool engine_key = covered("model_engine", kModelEngines, "dp") == "megatron";
     a.strategy = strategy(kActor + "strategy", Strategy::fsdp);
     if (engine_key && !v_.given(kActor + "strategy")) a.strategy = Strategy::megatron;
     backend(a, kActor + "fsdp_config.", kActor + "megatron.");
     a.model = model(kModel);
     a.model.remove_padding = v_.flag(kActor + "use_remove_padding", a.model.remove_padding);
     a.lora = lora(kModel);
-    a.optimizer = optimizer(kActor + "optim.");
+    a.optimizer = optimizer(kActor + "optim.", a.strategy);
     a.ulysses = a.strategy == Strategy::megatron ? 1 : ulysses(kActor, kActor + "fsdp_config.");
     a.mini_batch = v_.integer(kActor + "ppo_mini_batch_size", 1, kMost, 256);
     a.epochs = v_.integer(kActor + "ppo_epochs", 1, 10000, 1);
@@ -305,8 +330,8 @@ class Reader {
     e.max_model_len = v_.optional_integer(kRollout + "max_model_len", 1, kMost);
     e.prompt_length = v_.integer(kRollout + "prompt_length", 1, kMost, s_.prompt_length);
     e.response_length = v_.integer(kRollout + "response_length", 1, kMost, s_.response_length);
-    e.load_format = v_.text(kRollout + "load_format", "dummy");
-    e.quantization = v_.text(kRollout + "quantization");
+    e.load_format = covered(kRollout + "load_format", kLoadFormats, "dummy");
+    e.quantization = covered(kRollout + "quantization", kQuantizations);
     e.layered_summon = v_.flag(kRollout + "layered_summon");
     e.calculate_log_probs = v_.flag(kRollout + "calculate_log_probs", true);
     e.bucket_megabytes =
@@ -339,7 +364,7 @@ class Reader {
       if (v_.given(at + argument)) e.passed_through.insert(argument);
     if (v_.given(at + "gpu_memory_utilization"))
       e.gpu_memory_utilization = fraction(at + "gpu_memory_utilization", 0.5);
-    e.kv_cache_dtype = v_.text(at + "kv_cache_dtype");
+    e.kv_cache_dtype = covered(at + "kv_cache_dtype", kCacheTypes);
     e.kv_cache_memory_bytes = v_.optional_integer(at + "kv_cache_memory_bytes", 1, std::int64_t{1} << 50);
     e.num_gpu_blocks_override = v_.optional_integer(at + "num_gpu_blocks_override", 1, kMost);
     e.block_size = v_.optional_integer(at + "block_size", 1, 4096);
@@ -392,7 +417,7 @@ class Reader {
     backend(c, at, "critic.megatron.");
     c.model = model("critic.model.");
     c.lora = lora("critic.model.");
-    c.optimizer = optimizer("critic.optim.");
+    c.optimizer = optimizer("critic.optim.", c.strategy);
     c.ulysses = c.strategy == Strategy::megatron ? 1 : ulysses("critic.", at);
     c.mini_batch = v_.integer("critic.ppo_mini_batch_size", 1, kMost, 256);
     c.epochs = v_.integer("critic.ppo_epochs", 1, 10000, 1);
@@ -461,7 +486,8 @@ class Reader {
         v_.word("trainer.v1.trainer_mode", {"sync", "colocate_async", "separate_async"}, "sync");
     const std::string mode = v_.word("trainer.resume_mode", {"auto", "disable", "resume_path"}, "auto");
     s_.resumed = options_.resumed || v_.flag("headroom.resumed", mode == "resume_path");
-    if (s_.after(0, 7, 0) && !s_.after(0, 8, 0) && v_.text("trainer.use_legacy_worker_impl") == "disable")
+    if (s_.after(0, 7, 0) && !s_.after(0, 8, 0) &&
+        v_.word("trainer.use_legacy_worker_impl", {"auto", "enable", "disable"}, "auto") == "disable")
       v_.warn_at("trainer.use_legacy_worker_impl",
                  "the new workers of this release are read as the legacy ones");
     if (s_.critic.exists && s_.v1) {

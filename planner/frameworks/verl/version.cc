@@ -25,6 +25,7 @@ constexpr std::array kClues = {
     Clue{"reward.num_workers", "", {0, 7, 1}, kNever},
     Clue{"reward_model.enable", "", kOldest, {0, 7, 1}},
     Clue{"reward_model.model.path", "", kOldest, {0, 7, 1}},
+    Clue{"reward_model.reward_manager", "", kOldest, {0, 7, 1}},
     Clue{"critic.fsdp", "", {0, 8, 0}, kNever},
     Clue{"critic.model.fsdp_config", "", kOldest, {0, 8, 0}},
     Clue{"trainer.use_legacy_worker_impl", "", {0, 5, 0}, {0, 8, 0}},
@@ -39,6 +40,9 @@ constexpr std::array kClues = {
     Clue{"actor_rollout_ref.actor.fsdp_config.model_dtype", "", {0, 6, 0}, kNever},
     Clue{"actor_rollout_ref.actor.fsdp_config.grad_offload", "", kOldest, {0, 4, 0}},
     Clue{"actor_rollout_ref.actor.checkpoint.contents", "", kOldest, {0, 5, 0}},
+    Clue{"actor_rollout_ref.actor.ppo_micro_batch_size", "", kOldest, {0, 8, 0}},
+    Clue{"critic.ppo_micro_batch_size", "", kOldest, {0, 8, 0}},
+    Clue{"actor_rollout_ref.rollout.layered_summon", "", {0, 4, 0}, kNever},
     Clue{"actor_rollout_ref.actor.calculate_sum_pi_squared", "", {0, 8, 0}, kNever},
     Clue{"actor_rollout_ref.model.tiled_mlp", "", {0, 7, 0}, kNever},
     Clue{"actor_rollout_ref.model.mtp", "", {0, 8, 0}, kNever},
@@ -119,22 +123,24 @@ InferredVersion infer_version(const Layers& layers, const std::string& vllm) {
     out.conflicts.push_back(std::move(notice));
     until = kNever;
   }
-  const auto fits = [&](const Release& r) { return r.verl >= since && r.verl < until; };
-  if (since == kOldest && until == kNever) {
-    const auto given = parse_version(vllm);
-    if (!given) return out;
-    // The newest release whose image is no newer than the vLLM that the user runs.
-    for (const Release& release : kReleases)
-      if (*parse_version(release.vllm) <= *given || release.verl == kOldest) out.version = release.verl;
-    out.because = fmt::format("vLLM {}", vllm);
-    return out;
+  const auto given = parse_version(vllm);
+  if (since == kOldest && until == kNever && !given) return out;
+  // The newest release that the keys allow and whose image is no newer than the vLLM that the user runs; the
+  // oldest that they allow when every image is newer.
+  bool found = false;
+  for (const Release& release : kReleases) {
+    if (release.verl < since || release.verl >= until) continue;
+    if (found && given && *parse_version(release.vllm) > *given) break;
+    out.version = release.verl;
+    found = true;
   }
-  for (const Release& release : kReleases)
-    if (fits(release)) out.version = release.verl;
-  if (!since_key.empty()) out.because = fmt::format("{} is there since {}", since_key, to_string(since));
-  if (!until_key.empty() && until != kNever)
-    out.because +=
-        fmt::format("{}{} is there until {}", out.because.empty() ? "" : ", ", until_key, to_string(until));
+  if (given) out.because = fmt::format("vLLM {}", vllm);
+  const auto because = [&](std::string_view key, std::string_view word, const Version& version) {
+    if (!out.because.empty()) out.because += ", ";
+    out.because += fmt::format("{} is there {} {}", key, word, to_string(version));
+  };
+  if (!since_key.empty()) because(since_key, "since", since);
+  if (!until_key.empty() && until != kNever) because(until_key, "until", until);
   return out;
 }
 

@@ -22,6 +22,7 @@ std::optional<Version> parse_version(std::string_view text);
 std::string to_string(const Version& version);
 
 inline constexpr Version kOldest{0, 3, 0};
+inline constexpr Version kUnread{0, 10, 1};  ///< after the newest release that was read
 inline constexpr Version kNewest{0, 9, 0};  ///< what is assumed when nothing tells
 inline constexpr Version kNever{999, 0, 0};
 
@@ -32,8 +33,9 @@ struct InferredVersion {
   std::vector<Notice> conflicts;  ///< clues that contradict each other
 };
 
-/// Infers verl's version from keys that only some releases have (`clues` in version.cc is the table), and,
-/// when no key tells, from the vLLM version. Of the releases that agree with every clue the newest is taken.
+/// Infers verl's version from keys that only some releases have (`clues` in version.cc is the table) and from
+/// the vLLM version. Of the releases that agree with every clue the newest is taken whose image is no newer
+/// than that vLLM.
 InferredVersion infer_version(const Layers& layers, const std::string& vllm);
 
 /// The library releases that a verl release is shipped with; `versions` keeps what it already has.

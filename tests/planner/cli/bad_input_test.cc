@@ -180,11 +180,48 @@ TEST_F(BadInput, FlagsAreCheckedLikeFiles) {
   refused({"estimate", verl, "--lengths", "mean=x,max=1"}, "--lengths");
   refused({"estimate", verl, "--lengths", folder / "none.txt"}, "");
   refused({"estimate", verl, "--framework", "nothing"}, "--framework");
+  refused({"estimate", verl, "--include-path", folder / "none"}, "--include-path");
+  refused({"estimate", verl, "--set", "data.train_batch_size=${data.train_batch_size}"}, "--set",
+          "in a circle");
+  refused({"estimate", verl, "--set", "++data.train_batch_size=${oc.env:NOT_SET_ANYWHERE}"}, "--set");
+  refused({"estimate", verl, "--set", "data={"}, "--set");
+  refused({"estimate", verl, "--set", "data=5"}, "--set", "expected a map");
+  refused({"estimate", verl, "--set", "=5"}, "--set");
+  refused({"estimate", verl, "--set", "actor_rollout_ref.rollout.gpu_memory_utilization=nan"}, "--set");
+  refused({"estimate", verl, "--set", "actor_rollout_ref.rollout.gpu_memory_utilization=inf"}, "--set");
+  refused({"estimate", verl, "--set", "+headroom.gpuu=H200"}, "--set", "did you mean 'headroom.gpu'?");
+  refused({"estimate", verl, "--lengths", "mean=nan"}, "--lengths");
   refused({"plan", verl, "--vary", "nothing"}, "--vary");
   refused({"plan", verl, "--fix", "strategy=zero"}, "--fix");
   refused({"plan", verl, "--objective", "fame"}, "--objective");
   refused({"plan", verl, "--top", "0"}, "--top");
   refused({"solve", "nothing", verl}, "");
+}
+
+/// Models whose numbers cannot be: named where they stand, before anything is multiplied.
+TEST_F(BadInput, ModelsAreCheckedLikeFiles) {
+  const std::string verl = test::source(kVerl);
+  const auto model = [&](const std::string& layers, const std::string& hidden) {
+    std::filesystem::create_directories(folder / "model");
+    return write("model/config.json",
+                 "{\"model_type\": \"llama\",\n\"num_hidden_layers\": " + layers +
+                     ", \"hidden_size\": " + hidden +
+                     ", \"intermediate_size\": 14336,\n\"num_attention_heads\": 32, \"vocab_size\": 128256}");
+  };
+  for (const auto& [layers, hidden] :
+       std::vector<std::pair<const char*, const char*>>{{"1000000000", "4096"},
+                                                        {"100000", "4096"},
+                                                        {"-1", "4096"},
+                                                        {"2", "9223372036854775808"},
+                                                        {"2", "[4096]"}}) {
+    const std::string file = model(layers, hidden);
+    refused({"estimate", verl, "--model", folder / "model"}, file + ":2: ");
+  }
+  refused({"estimate", verl, "--model", write("list.json", "[]")}, (folder / "list.json").string() + ":1: ");
+  refused({"estimate", verl, "--model", write("none.json", "{\"model_type\": \"nonesuch\"}")},
+          (folder / "none.json").string() + ":1: model_type: ");
+  std::filesystem::create_directories(folder / "empty");
+  refused({"estimate", verl, "--model", folder / "empty"}, verl + ":", "config.json");
 }
 
 std::string repeated(const std::string& text, std::size_t times) {

@@ -6,6 +6,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/planner/cli/outcome.h"
+#include "tests/support/data.h"
+
 namespace headroom::cli {
 namespace {
 
@@ -103,6 +106,42 @@ TEST(Lengths, RefusesWhatMakesNoSense) {
        {"mean=-1", "mean=x", "max=100", "mean=5000", "response=3001", "mean", "=", "mean=1,"})
     EXPECT_FALSE(read_lengths(text, caps()).has_value()) << text;
   EXPECT_THAT(read_lengths("prompt=2000", caps()).error().text(), HasSubstr("at most the caps"));
+}
+
+/// The caps decide; every command that takes the flag tells what the lengths change.
+TEST(Lengths, ShowBesideTheVerdictOfEveryCommand) {
+  const std::string config = test::source("configs/examples/verl/qwen2.5-0.5b-grpo-1x4090.yaml");
+  const std::string file = std::filesystem::path(::testing::TempDir()) / "flag_lengths.txt";
+  std::ofstream(file) << "# tokens\n300\n400\n";
+  const std::string json = std::filesystem::path(::testing::TempDir()) / "flag_lengths.json";
+  for (const char* command : {"estimate", "simulate", "check", "explain"}) {
+    const Outcome outcome =
+        run_words(commands(), {command, config, "--steps", "1", "--lengths", file, "--json", json});
+    ASSERT_THAT(outcome.code, ::testing::AnyOf(kDone, kOver)) << command << outcome.err;
+    std::ifstream stream(json);
+    const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+    EXPECT_THAT(text, HasSubstr("expected_peak_device")) << command;
+    EXPECT_THAT(text, HasSubstr("at expected lengths")) << command;
+  }
+  const Outcome planned = run_words(commands(), {"plan", config, "--steps", "1", "--lengths", file, "--vary",
+                                                 "token_budget", "--top", "1"});
+  EXPECT_THAT(planned.code, ::testing::AnyOf(kDone, kOver)) << planned.err;
+  std::filesystem::remove(file);
+  std::filesystem::remove(json);
+}
+
+/// The file is read once, and no further than any other input.
+TEST(Lengths, AFileIsAsBoundedAsAConfiguration) {
+  const std::string config = test::source("configs/examples/verl/qwen2.5-0.5b-grpo-1x4090.yaml");
+  const std::string file = std::filesystem::path(::testing::TempDir()) / "huge_lengths.txt";
+  std::ofstream(file).close();
+  std::filesystem::resize_file(file, std::uintmax_t{1} << 32);  // sparse
+  for (const std::string& name : {file, ::testing::TempDir()}) {
+    const Outcome outcome = run_words(commands(), {"check", config, "--lengths", name});
+    EXPECT_EQ(outcome.code, kBadInput);
+    EXPECT_THAT(outcome.err, ::testing::StartsWith("headroom: " + name));
+  }
+  std::filesystem::remove(file);
 }
 
 }  // namespace

@@ -32,18 +32,30 @@ TEST(PublicReports, NoVerdictGetsWorse) {
   EXPECT_GE(right * 100, determined * 80);
 }
 
+const PublicReport& report_of(const std::vector<PublicReport>& reports, const std::string& id) {
+  return *std::find_if(reports.begin(), reports.end(), [&](const PublicReport& r) { return r.id == id; });
+}
+
 /// A report is undetermined because of what it does not state, not because of what Headroom makes of it.
 TEST(PublicReports, NameWhatIsMissing) {
   const auto reports = read_public_reports(data("reports/verl.json"));
   ASSERT_TRUE(reports) << reports.error().text();
-  const auto report = std::find_if(reports->begin(), reports->end(),
-                                   [](const PublicReport& r) { return r.id == "verl-145"; });
-  ASSERT_NE(report, reports->end());
-  EXPECT_EQ(report->missing,
-            (std::vector<std::string>{"actor_rollout_ref.actor.fsdp_config.optimizer_offload",
-                                      "actor_rollout_ref.rollout.name", "actor_rollout_ref.rollout.n",
-                                      "actor_rollout_ref.rollout.tensor_model_parallel_size",
-                                      "actor_rollout_ref.rollout.gpu_memory_utilization"}));
+  EXPECT_EQ(report_of(*reports, "tinyzero-107").missing,
+            (std::vector<std::string>{"actor_rollout_ref.model.path"}));
+  EXPECT_EQ(report_of(*reports, "easyr1-552").missing.size(), 10u);
+}
+
+/// What a report says of its own goes before the script that it names.
+TEST(PublicReports, ANamedScriptFillsInWhatIsLeftOut) {
+  const auto reports = read_public_reports(data("reports/verl.json"));
+  ASSERT_TRUE(reports) << reports.error().text();
+  const PublicReport& report = report_of(*reports, "verl-doc-qwen3-30b-8gpu");
+  EXPECT_TRUE(report.missing.empty());
+  const auto has = [&](const std::string& text) {
+    return std::count(report.overrides.begin(), report.overrides.end(), text);
+  };
+  EXPECT_EQ(has("++actor_rollout_ref.actor.megatron.expert_model_parallel_size=8"), 1);  // the report's
+  EXPECT_EQ(has("++actor_rollout_ref.rollout.gpu_memory_utilization=0.7"), 1);           // the script's
 }
 
 TEST(PublicReports, ATriedSizeScalesTheSizesAlone) {

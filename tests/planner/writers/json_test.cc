@@ -11,6 +11,15 @@ namespace {
 
 using Json = nlohmann::json;
 
+TEST(Json, NamesWhatLeavesTheVerdictOpen) {
+  Report report = test::sample_report();
+  EXPECT_FALSE(Json::parse(json(report)).contains("undetermined"));
+  report.undetermined = {"a.key=1"};
+  const Json written = Json::parse(json(report));
+  EXPECT_EQ(written["undetermined"], Json::array({"a.key=1"}));
+  EXPECT_EQ(test::schema_violation(Json::parse(report_schema()), written), "");
+}
+
 TEST(Json, FollowsItsSchema) {
   const Json schema = Json::parse(report_schema());
   EXPECT_EQ(test::schema_violation(schema, Json::parse(json(test::sample_report()))), "");

@@ -14,6 +14,16 @@ namespace {
 
 using ::testing::HasSubstr;
 
+TEST(Table, SaysWhatLeavesTheVerdictOpen) {
+  Report report = test::sample_report();
+  report.fits = false;
+  report.undetermined = {"a.key=1", "b.key=2"};
+  EXPECT_EQ(
+      verdict(report),
+      "undetermined: 15.00 GiB to spare, 59.00 + 2.00 margin of 76.00 GiB in generate (step 1) on GPU 0, but "
+      "not modelled: a.key=1; b.key=2");
+}
+
 TEST(Table, ShowsTheWorstStepOfEachPhaseAndWhatItsPeakIsMadeOf) {
   EXPECT_EQ(table(test::sample_report()), R"(qwen2.5-7b, GRPO · verl · simulator
 fits: 15.00 GiB to spare, 59.00 + 2.00 margin of 76.00 GiB in generate (step 1) on GPU 0

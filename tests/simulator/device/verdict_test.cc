@@ -97,5 +97,21 @@ TEST(Judge, AProcessThatRunsOutDoesNotFit) {
   EXPECT_FALSE(report.fits);
 }
 
+TEST(Judge, WhatNoProgramModelsLeavesOnlyAFittingRunOpen) {
+  Limits limits{.card = 80 * kGiB, .budget = 76 * kGiB, .pools = {}, .host_budget = 0, .margin = 0};
+  Report report = one_phase("train_actor", 70 * kGiB);
+  judge(report, limits);
+  leave_undetermined(report, {});
+  EXPECT_TRUE(report.fits);
+  leave_undetermined(report, {"a.key=1"});
+  EXPECT_FALSE(report.fits);
+  EXPECT_THAT(report.undetermined, ::testing::ElementsAre("a.key=1"));
+  Report over = one_phase("train_actor", 77 * kGiB);
+  judge(over, limits);
+  leave_undetermined(over, {"a.key=1"});
+  EXPECT_FALSE(over.fits);
+  EXPECT_TRUE(over.undetermined.empty());
+}
+
 }  // namespace
 }  // namespace headroom

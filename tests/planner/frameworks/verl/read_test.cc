@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+
 #include "planner/frameworks/job/file.h"
 #include "planner/frameworks/verl/keys.h"
 #include "tests/planner/frameworks/verl/run.h"
@@ -34,6 +36,16 @@ TEST(VerlVersion, ComesFromKeysThatOnlySomeReleasesHave) {
   EXPECT_EQ(inferred("data: {train_batch_size: 1}"), "0.9.0");
   EXPECT_EQ(inferred("data: {train_batch_size: 1}", "0.8.2"), "0.3.0");
   EXPECT_EQ(inferred("data: {train_batch_size: 1}", "0.11.2"), "0.6.0");
+  EXPECT_EQ(inferred("actor_rollout_ref: {actor: {ppo_micro_batch_size: 8}}"), "0.7.1");
+  EXPECT_EQ(inferred("reward_model: {reward_manager: dapo}"), "0.7.0");
+}
+
+TEST(VerlVersion, KeysAndTheVllmReleaseDecideTogether) {
+  const char* const old = "actor_rollout_ref: {actor: {ppo_micro_batch_size: 8}}";
+  EXPECT_EQ(inferred(old, "0.8.5"), "0.4.0");
+  EXPECT_EQ(inferred(old, "0.24.0"), "0.7.1");
+  // Adapters summoned layer by layer came after the image with vLLM 0.8.3.
+  EXPECT_EQ(inferred("actor_rollout_ref: {rollout: {layered_summon: true}}", "0.8.3"), "0.4.0");
 }
 
 TEST(VerlVersion, ContradictionsAreToldWithTheirPlace) {
@@ -92,6 +104,8 @@ TEST(VerlUsage, SuggestsWhatAMistypedKeyMeans) {
       testing::ElementsAre(HasSubstr("did you mean actor_rollout_ref.actor.fsdp_config.param_offload?")));
   EXPECT_THAT(warnings({"+data.max_respnse_length=8"}),
               testing::ElementsAre(HasSubstr("did you mean data.max_response_length?")));
+  EXPECT_THAT(warnings({"data.my_tokenizer=x"}),
+              testing::ElementsAre(HasSubstr("is not a key of verl that Headroom knows")));
   EXPECT_TRUE(warnings({"+data.my_tokenizer=x", "+my.own.section=1", "+actor_rollout_ref.actor.my_flag=true"})
                   .empty());
 }
@@ -105,6 +119,46 @@ TEST(VerlUsage, NamesWhatIsNotModelled) {
               testing::ElementsAre("actor_rollout_ref.model.tiled_mlp.enabled=true"));
   EXPECT_THAT(warnings({"actor_rollout_ref.rollout.name=hf"}),
               testing::ElementsAre(HasSubstr("not modelled yet: the verdict is undetermined")));
+}
+
+/// A word that no program covers is a warning that lists the known ones, and leaves the verdict open.
+TEST(VerlUsage, NamesTheWordsThatItKnows) {
+  const std::string actor = "actor_rollout_ref.actor.", rollout = "actor_rollout_ref.rollout.";
+  const std::vector<std::array<std::string, 3>> rows = {
+      {"", "algorithm.adv_estimator=grop", "grpo"},
+      {"+", "model_engine=torchtitan", "megatron"},
+      {"+", actor + "optim.optimizer=Muon", "AdamW"},
+      {"+", actor + "optim.optimizer_impl=somewhere.optim", "bitsandbytes.optim"},
+      {"", rollout + "load_format=gguf", "safetensors"},
+      {"+", rollout + "quantization=awq", "fp8"},
+      {"++", rollout + "engine_kwargs.vllm.kv_cache_dtype=nvfp4", "fp8_e4m3"},
+      {"++", "actor_rollout_ref.model.override_config.attn_implementation=flex_attention", "sdpa"},
+  };
+  for (const auto& [mark, change, known] : rows) {
+    const std::vector<std::string> overrides = {mark + change};
+    EXPECT_THAT(warnings(overrides), testing::ElementsAre(testing::AllOf(
+                                         HasSubstr("the verdict is undetermined"), HasSubstr(known))))
+        << change;
+    EXPECT_THAT(test::job_of("0.9.0", overrides).not_modelled, testing::SizeIs(1)) << change;
+  }
+  // What says whether there is a critic makes a foreign estimator harmless.
+  EXPECT_TRUE(warnings({"algorithm.adv_estimator=mine", "+critic.enable=false"}).empty());
+}
+
+TEST(VerlUsage, RefusesWordsOfFixedLists) {
+  const std::string megatron = "actor_rollout_ref.actor.megatron.override_transformer_config.";
+  EXPECT_THAT(
+      test::complaint("0.9.0", {"model_engine=megatron", "++" + megatron + "recompute_granularity=some"}),
+      HasSubstr("expected one of full, selective, found some"));
+  EXPECT_THAT(
+      test::complaint("0.9.0", {"model_engine=megatron", "++" + megatron + "recompute_granularity=full",
+                                "++" + megatron + "recompute_method=all"}),
+      HasSubstr("expected one of uniform, block, found all"));
+  EXPECT_THAT(
+      test::complaint("0.9.0", {"model_engine=megatron", "++" + megatron + "recompute_modules=[attn]"}),
+      HasSubstr("recompute_modules: expected some of core_attn"));
+  EXPECT_THAT(test::complaint("0.9.0", {"actor_rollout_ref.actor.checkpoint.save_contents=[modle]"}),
+              HasSubstr("expected some of model, optimizer, extra, hf_model, found modle"));
 }
 
 TEST(VerlUsage, NamesKeysOfOtherReleases) {
