@@ -3,7 +3,8 @@
 
 For each kind of phase, reserved peaks that were predicted too low: the worst one relative to what was measured, rounded up
 to a half per cent of the card, and the worst one in bytes, rounded up to 256 MiB; the larger of both applies. Errors that
-are too high cost room, not runs, and do not count. No recording has a rollout engine beside the trainer: phases with one
+are too high cost room, not runs, and do not count; nor do the phases that build models (init), which no run peaks in.
+No recording has a rollout engine beside the trainer: phases with one
 take the trainer's margin and an estimate beside it (1 % of the card, 512 MiB).
 """
 import math
@@ -16,7 +17,7 @@ ENGINE_FRACTION, ENGINE_BYTES = 0.01, 512 << 20  # beyond the trainer's
 BOUNDS = {"default": (0.03, 1 << 30), "engine": (0.05, 2 << 30)}
 HEAD = """# What is kept free of a card for prediction error, by kind of phase: the larger of a part of the card and a size.
 # Bounds: at most max(3 %, 1 GiB); where a rollout engine is awake max(5 %, 2 GiB).
-# Made by docs/regenerate_margins.py from docs/ACCURACY.md: {phases} phases, {low} of them too low, at worst
+# Made by docs/regenerate_margins.py from docs/ACCURACY.md: {phases} phases but init, {low} of them too low, at worst
 # {worst:.2f} % and {worst_bytes:.0f} MiB (in {where}).
 """
 
@@ -28,7 +29,7 @@ def rows(text):
         if line.startswith("## "):
             run = line[3:].strip()
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(cells) == 9 and re.fullmatch(r"-?\d+", cells[0]) and cells[5].isdigit() and cells[6].isdigit():
+        if len(cells) == 9 and not cells[1].startswith("init") and re.fullmatch(r"-?\d+", cells[0]) and cells[5].isdigit() and cells[6].isdigit():
             yield f"{cells[1]} of {run}", int(cells[5]), int(cells[6])
 
 

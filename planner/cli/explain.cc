@@ -84,6 +84,7 @@ const char* text(KeyUse::State state) {
 }
 
 std::string keys(const ReadJob& read) {
+  if (read.keys.empty()) return "Every key is used; one that is not known is an error.\n";
   Columns columns({Columns::Align::left, Columns::Align::left, Columns::Align::left, Columns::Align::left});
   for (const KeyUse& use : read.keys)
     columns.add({text(use.state), use.key, use.value,
@@ -105,10 +106,10 @@ Command explain_command() {
 }
 
 int explain(const Arguments& arguments, Streams& streams) {
-  return explain(arguments, streams, simulating_executor());
+  return explain(arguments, streams, searching_executor(), simulating_executor());
 }
 
-int explain(const Arguments& arguments, Streams& streams, const Executor& executor) {
+int explain(const Arguments& arguments, Streams& streams, const Executor& fast, const Executor& executor) {
   const Common& common = arguments.common;
   HEADROOM_CLI_ASSIGN(const Run run, load_run(arguments.text("CONFIG"), common, streams), streams);
   if (arguments.has("--keys")) {
@@ -123,7 +124,9 @@ int explain(const Arguments& arguments, Streams& streams, const Executor& execut
     const std::vector<Knob> knobs = run.framework->knobs(run.read);
     HEADROOM_CLI_ASSIGN(const search::Space space, search::make_space(knobs, {}, {}), streams);
     const search::Setup setup = run.setup();
-    streams.out << changes_text(search::single_changes(setup, space, executor), search::outcome_of(report));
+    const std::vector<search::Change> quick = search::single_changes(setup, space, fast);
+    streams.out << changes_text(search::confirmed(setup, quick, kChangesShown, executor),
+                                search::outcome_of(report));
   }
   return report.fits ? kDone : kOver;
 }

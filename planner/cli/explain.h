@@ -8,8 +8,8 @@ namespace headroom::cli {
 Command explain_command();
 
 /// `headroom explain CONFIG`: what peaks and why; the cheapest single changes that make it fit (or that use
-/// the room left), each run anew. `--keys`: what became of each key of the configuration.
+/// the room left), found by `fast` and confirmed by `executor`. `--keys`: what became of each key of the configuration.
 int explain(const Arguments& arguments, Streams& streams);
-int explain(const Arguments& arguments, Streams& streams, const Executor& executor);
+int explain(const Arguments& arguments, Streams& streams, const Executor& fast, const Executor& executor);
 
 }  // namespace headroom::cli

@@ -34,4 +34,23 @@ std::vector<Change> single_changes(const Setup& setup, const Space& space, const
   return changes;
 }
 
+std::vector<Change> confirmed(const Setup& setup, const std::vector<Change>& changes, std::size_t wanted,
+                              const Executor& executor) {
+  constexpr std::size_t kTriesAWanted = 3;
+  std::vector<Change> fitting, others;
+  for (const Change& change : changes) {
+    if (fitting.size() == wanted || fitting.size() + others.size() == kTriesAWanted * wanted) break;
+    const Result<Report> report = evaluate(setup, std::array{change.choice}, executor);
+    if (!report) continue;
+    Change& run = (report->fits ? fitting : others).emplace_back(change);
+    run.outcome = outcome_of(*report);
+  }
+  std::vector<Change>& out = fitting.empty() ? others : fitting;
+  std::stable_sort(out.begin(), out.end(), [](const Change& a, const Change& b) {
+    return better(a.outcome, b.outcome, Objective::time);
+  });
+  if (out.size() > wanted) out.erase(out.begin() + static_cast<std::ptrdiff_t>(wanted), out.end());
+  return std::move(out);
+}
+
 }  // namespace headroom::search

@@ -13,17 +13,48 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-TEST(Examples, EveryShippedConfigurationIsJudged) {
-  std::size_t count = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(test::source("configs/examples"))) {
-    if (!entry.is_regular_file()) continue;
-    SCOPED_TRACE(entry.path());
-    const Outcome outcome = run_words({"check", entry.path(), "--steps", "2"});
-    EXPECT_THAT(outcome.code, AnyOf(kDone, kOver)) << outcome.err;
-    EXPECT_EQ(outcome.err, "");
-    ++count;
+using Words = std::vector<std::string>;
+
+/// Every file under configs/examples.
+Words examples() {
+  Words out;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(test::source("configs/examples")))
+    if (entry.is_regular_file()) out.push_back(entry.path());
+  EXPECT_GE(out.size(), 10u);
+  return out;
+}
+
+TEST(Examples, EveryCommandReadsEveryShippedConfiguration) {
+  for (const std::string& path : examples())
+    for (const Words& words :
+         {Words{"check", path}, {"estimate", path}, {"simulate", path}, {"explain", path, "--keys"}}) {
+      Words command = words;
+      command.insert(command.end(), {"--steps", "1"});
+      const Outcome outcome = run_words(command);
+      EXPECT_THAT(outcome.code, AnyOf(kDone, kOver)) << words[0] << " " << path << outcome.err;
+      EXPECT_EQ(outcome.err, "") << words[0] << " " << path;
+      EXPECT_NE(outcome.out, "") << words[0] << " " << path;
+    }
+}
+
+TEST(Examples, ExplainNamesTheReasonAndWhatHelps) {
+  const Outcome outcome = run_words(
+      {"explain", test::source("configs/examples/verl/qwen2.5-0.5b-grpo-1x4090.yaml"), "--steps", "1"});
+  EXPECT_EQ(outcome.code, kDone) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("Why "));
+  EXPECT_THAT(outcome.out, HasSubstr("Single changes that still fit"));
+}
+
+/// One knob of each, so that it is quick; whole searches are measured in benchmarks.
+TEST(Examples, EveryShippedConfigurationCanBePlanned) {
+  for (const std::string& path : examples()) {
+    const bool own = path.find("examples/job/") != std::string::npos;
+    const Outcome outcome = run_words({"plan", path, "--steps", "1", "--top", "1", "--vary",
+                                       own ? "actor_recompute" : "gpu_memory_utilization"});
+    EXPECT_THAT(outcome.code, AnyOf(kDone, kOver)) << path << outcome.err;
+    EXPECT_EQ(outcome.err, "") << path;
+    EXPECT_THAT(outcome.out, HasSubstr("configurations run")) << path;
   }
-  EXPECT_GE(count, 10u);
 }
 
 /// What `plan` writes is judged as it was promised, and says so in its first lines.

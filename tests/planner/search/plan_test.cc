@@ -98,6 +98,29 @@ TEST_F(Toy, SingleChangesComeCheapestFirst) {
   EXPECT_FALSE(changes[3].outcome.fits);
 }
 
+/// Only what the exact executor says fits is kept; none at all gives the closest.
+TEST_F(Toy, ChangesAreConfirmedUntilEnoughFit) {
+  const search::Setup setup = test::toy_setup(read, 13 * kGiB);
+  const Executor toy = test::toy_executor();
+  const std::vector<Change> quick = single_changes(setup, space(), toy);
+  int runs = 0;
+  const Executor counted = [&](const Job& job, const Hardware& hardware) {
+    ++runs;
+    return toy(job, hardware);
+  };
+  const std::vector<Change> two = confirmed(setup, quick, 2, counted);
+  EXPECT_EQ(runs, 2);
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two[0].choice, quick[0].choice);
+  const std::vector<Change> all = confirmed(setup, quick, 100, counted);
+  EXPECT_TRUE(std::all_of(all.begin(), all.end(), [](const Change& c) { return c.outcome.fits; }));
+  EXPECT_LT(all.size(), quick.size());
+  const search::Setup tight = test::toy_setup(read, kGiB);
+  const std::vector<Change> closest = confirmed(tight, single_changes(tight, space(), toy), 3, toy);
+  EXPECT_EQ(closest.size(), 3u);
+  EXPECT_FALSE(closest[0].outcome.fits);
+}
+
 TEST_F(Toy, SolveRefinesBetweenCandidates) {
   const Knob micro_batch = test::toy_framework().knobs(read)[0];
   const search::Setup setup = test::toy_setup(read, 23 * kGiB);
