@@ -104,7 +104,7 @@ std::string expected_verdict(const Report& expected, const Lengths& lengths) {
       "at expected lengths (prompts of {:.0f}, responses of {:.0f} tokens; {}) the run {}, {} at most{}",
       lengths.mean_prompt, lengths.mean_response, lengths.source,
       expected.fits                   ? "fits"
-      : expected.undetermined.empty() ? "does not fit"
+      : undetermined(expected).empty() ? "does not fit"
                                       : "is undetermined",
       format_gib(place.phase == nullptr ? 0 : place.phase->peak_device),
       place.phase == nullptr ? "" : " in " + place.phase->phase);

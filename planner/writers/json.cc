@@ -1,6 +1,7 @@
 #include "planner/writers/json.h"
 
 #include "planner/writers/report_json.h"
+#include "simulator/device/verdict.h"
 
 namespace headroom::writers {
 namespace {
@@ -92,7 +93,7 @@ Json report_json(const Report& report) {
       {"host_budget_bytes", nullptr},      {"margin", report.margin},    {"warnings", Json::array()},
       {"assumptions", report.assumptions}, {"versions", Json::object()}, {"devices", Json::array()},
   };
-  if (!report.undetermined.empty()) out["undetermined"] = report.undetermined;
+  if (const std::vector<std::string> open = undetermined(report); !open.empty()) out["undetermined"] = open;
   if (report.host_budget > 0) out["host_budget_bytes"] = report.host_budget;
   for (const Warning& warning : report.warnings) out["warnings"].push_back(warning_json(warning));
   for (const auto& [library, version] : report.versions) out["versions"][library] = version;

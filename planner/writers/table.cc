@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "planner/writers/columns.h"
+#include "simulator/device/verdict.h"
 
 namespace headroom::writers {
 namespace {
@@ -99,6 +100,7 @@ std::string holders(const std::vector<Holder>& list) {
 std::string notes(const Report& report) {
   std::string out;
   for (const Warning& warning : report.warnings) {
+    if (warning.code == "undetermined") continue;  // the verdict names it
     std::string place = warning.file;
     if (!place.empty() && warning.line > 0) place += ":" + std::to_string(warning.line);
     if (!place.empty()) place += ": ";
@@ -126,16 +128,17 @@ std::string device_name(const DeviceReport& device) {
 
 std::string verdict(const Report& report) {
   const PeakPlace place = highest(report);
-  const std::string missing = fmt::format("not modelled: {}", fmt::join(report.undetermined, "; "));
+  const std::vector<std::string> open = undetermined(report);
+  const std::string missing = fmt::format("not modelled: {}", fmt::join(open, "; "));
   if (place.phase == nullptr)
-    return report.fits ? "fits" : report.undetermined.empty() ? "does not fit" : "undetermined: " + missing;
+    return report.fits ? "fits" : open.empty() ? "does not fit" : "undetermined: " + missing;
   const Bytes left = spare(report);
   const std::string sum = fmt::format("{} + {} margin of {}", gib(place.phase->peak_device),
                                       gib(place.phase->margin), format_gib(report.budget));
   const std::string where =
       fmt::format("in {} (step {}) on GPU {}", place.phase->phase, place.phase->step, place.device->device);
   if (left < 0) return fmt::format("does not fit: {} over, {} {}", format_gib(-left), sum, where);
-  if (!report.undetermined.empty())
+  if (!open.empty())
     return fmt::format("undetermined: {} to spare, {} {}, but {}", format_gib(left), sum, where, missing);
   if (report.fits) return fmt::format("fits: {} to spare, {} {}", format_gib(left), sum, where);
   return fmt::format("does not fit: see below; the highest device peak is {} {}", sum, where);

@@ -8,6 +8,7 @@ namespace headroom {
 namespace {
 
 constexpr double kThin = 0.01;  // of the budget
+constexpr const char* kUndetermined = "undetermined";
 
 bool engine_awake(const PhaseReport& phase) {
   return phase.at_peak_device[Component::engine_weights] > 0;
@@ -66,8 +67,15 @@ void judge(Report& report, const Limits& limits, const Margins& margins) {
 
 void leave_undetermined(Report& report, const std::vector<std::string>& not_modelled) {
   if (!report.fits || not_modelled.empty()) return;
-  report.undetermined = not_modelled;
   report.fits = false;
+  for (const std::string& missing : not_modelled) warn(report, kUndetermined, missing);
+}
+
+std::vector<std::string> undetermined(const Report& report) {
+  std::vector<std::string> out;
+  for (const Warning& warning : report.warnings)
+    if (warning.code == kUndetermined) out.push_back(warning.message);
+  return out;
 }
 
 }  // namespace headroom

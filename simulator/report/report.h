@@ -67,9 +67,7 @@ struct Warning {
 
 struct Report {
   std::string title, framework, executor;  ///< executor: closed_form, simulator, gpu
-  bool fits = true;  ///< for sure: false where `undetermined` says why nobody knows
-  /// Why a run whose prediction fits may not: what it uses and no program models.
-  std::vector<std::string> undetermined;
+  bool fits = true;
   Bytes budget = 0;       ///< device bytes a GPU
   Bytes host_budget = 0;  ///< a node; 0: unchecked
   Bytes margin = 0;       ///< the largest applied

@@ -7,6 +7,7 @@
 
 #include "planner/writers/csv.h"
 #include "planner/writers/markdown.h"
+#include "simulator/device/verdict.h"
 #include "tests/planner/writers/sample.h"
 
 namespace headroom::writers {
@@ -16,8 +17,7 @@ using ::testing::HasSubstr;
 
 TEST(Table, SaysWhatLeavesTheVerdictOpen) {
   Report report = test::sample_report();
-  report.fits = false;
-  report.undetermined = {"a.key=1", "b.key=2"};
+  leave_undetermined(report, {"a.key=1", "b.key=2"});
   EXPECT_EQ(
       verdict(report),
       "undetermined: 15.00 GiB to spare, 59.00 + 2.00 margin of 76.00 GiB in generate (step 1) on GPU 0, but "
