@@ -1,8 +1,8 @@
 #include "simulator/tape/operations/attention.h"
 
 #include "simulator/tape/core/autocast.h"
+#include "simulator/tape/operations/attention_work.h"
 #include "simulator/tape/operations/fp32_attention.h"
-#include "simulator/tape/operations/work.h"
 
 namespace headroom::tape {
 namespace {
@@ -13,10 +13,6 @@ const std::uint16_t kAttention = operation_name("aten::scaled_dot_product_attent
 
 /// The kernel's scratch memory forward, where it takes any.
 constexpr Bytes kForwardWorkspace = 256;
-
-double attention_flops(const Tensor& query, const Tensor& key, double products) {
-  return 2.0 * products * static_cast<double>(query.elements()) * static_cast<double>(key.size(2));
-}
 
 /// fp32 accumulators of dq (and one set more for grouped queries), and row sums.
 Bytes backward_workspace(const Shape& query, std::int64_t kv_heads) {
@@ -35,26 +31,9 @@ void cudnn_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
   out[2] = tape.empty(like(value.shape()), value.dtype(), node.name);
   const Tensor workspace =
       tape.empty({backward_workspace(query.shape(), key.size(1))}, DType::uint8, node.name);
-  if (tape.wants_operations())
-    Work(tape, OperationKind::attention_backward, node.name)
-        .in(in[0])
-        .in(query)
-        .in(key)
-        .in(value)
-        .in(result)
-        .in(logsumexp)
-        .in(workspace)
-        .out(out[0])
-        .out(out[1])
-        .out(out[2])
-        .sizes({query.size(0), query.size(2), key.size(2), query.size(1), key.size(1), query.size(3)})
-        .flops(attention_flops(query, key, 5))
-        .run();
+  attention_backward_work(node.name, in[0], {query, key, value, result, logsumexp}, workspace, out,
+                          full_attention(query, key, 5));
 }
-
-}  // namespace
-
-namespace {
 
 Tensor attention(Arg query, Arg key, Arg value, const Tensor& bias, bool causal) {
   Tape& tape = query->tape();
@@ -88,17 +67,8 @@ Tensor attention(Arg query, Arg key, Arg value, const Tensor& bias, bool causal)
     const ComponentScope component(tape, Component::temporaries);
     workspace = tape.empty({kForwardWorkspace}, DType::uint8, kAttention);
   }
-  if (tape.wants_operations())
-    Work(tape, OperationKind::attention_forward, kAttention)
-        .in(q)
-        .in(k)
-        .in(v)
-        .in(workspace)
-        .out(out)
-        .out(logsumexp)
-        .sizes({q.size(0), q.size(2), k.size(2), q.size(1), k.size(1), q.size(3)})
-        .flops(attention_flops(q, k, causal && q.size(2) > 1 ? 1 : 2))
-        .run();
+  attention_forward_work(kAttention, q, k, v, workspace, out, logsumexp,
+                         full_attention(q, k, causal && q.size(2) > 1 ? 1 : 2));
   workspace.reset();
   if (node != nullptr) {
     tape.save(node, logsumexp);

@@ -1,7 +1,7 @@
 #include "simulator/tape/operations/flash_attention.h"
 
 #include "simulator/tape/core/autocast.h"
-#include "simulator/tape/operations/work.h"
+#include "simulator/tape/operations/attention_work.h"
 
 namespace headroom::tape {
 namespace {
@@ -17,10 +17,14 @@ std::int64_t rounded_head_size(std::int64_t d) {
 }
 
 /// Attention sees keys before each query only: half of the square, a sequence at a time.
-double flops(const Tensor& query, std::int64_t sequences, double products) {
-  const auto tokens = static_cast<double>(query.size(0) * query.size(2));
+AttentionSize causal_attention(const Tensor& query, std::int64_t sequences, double products) {
+  const std::int64_t packed = query.size(0) * query.size(2);
+  const auto tokens = static_cast<double>(packed);
   const auto width = static_cast<double>(query.size(1) * query.size(3));
-  return products * 2.0 * tokens * (tokens / static_cast<double>(sequences)) * width / 2;
+  return {.sequences = sequences,
+          .queries = packed / sequences,
+          .keys = packed / sequences,
+          .flops = products * 2.0 * tokens * (tokens / static_cast<double>(sequences)) * width / 2};
 }
 
 void backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
@@ -39,21 +43,8 @@ void backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
     wide_key = tape.empty({key.size(0), heads, key.size(2), key.size(3)}, key.dtype(), node.name);
     wide_value = tape.empty({value.size(0), heads, value.size(2), value.size(3)}, value.dtype(), node.name);
   }
-  if (tape.wants_operations())
-    Work(tape, OperationKind::attention_backward, node.name)
-        .in(in[0])
-        .in(query)
-        .in(key)
-        .in(value)
-        .in(result)
-        .in(logsumexp)
-        .out(out[0])
-        .out(out[1])
-        .out(out[2])
-        .sizes({sequences, query.size(0) * query.size(2) / sequences,
-                query.size(0) * query.size(2) / sequences, heads, key.size(1), d})
-        .flops(flops(query, sequences, 5))
-        .run();
+  attention_backward_work(node.name, in[0], {query, key, value, result, logsumexp}, {}, out,
+                          causal_attention(query, sequences, 5));
 }
 
 }  // namespace
@@ -76,17 +67,7 @@ Tensor flash_attention_varlen(Arg query, Arg key, Arg value, std::int64_t sequen
   Tensor out = tape.empty(result, q.dtype(), kForward);
   Tensor logsumexp = tape.empty({q.size(1), q.size(0) * q.size(2)}, DType::fp32, kForward);
   Tensor generator = tape.empty({2}, DType::int64, kForward);
-  if (tape.wants_operations())
-    Work(tape, OperationKind::attention_forward, kForward)
-        .in(q)
-        .in(k)
-        .in(v)
-        .out(out)
-        .out(logsumexp)
-        .sizes({sequences, q.size(0) * q.size(2) / sequences, q.size(0) * q.size(2) / sequences, q.size(1),
-                k.size(1), q.size(3)})
-        .flops(flops(q, sequences, 2))
-        .run();
+  attention_forward_work(kForward, q, k, v, {}, out, logsumexp, causal_attention(q, sequences, 2));
   if (node != nullptr) {
     tape.save(node, out);
     tape.save(node, logsumexp);

@@ -1,11 +1,11 @@
 #include "simulator/tape/operations/fp32_attention.h"
 
+#include "simulator/tape/operations/attention_work.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/linear.h"
 #include "simulator/tape/operations/losses.h"
 #include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/views.h"
-#include "simulator/tape/operations/work.h"
 
 namespace headroom::tape {
 namespace {
@@ -22,10 +22,6 @@ constexpr std::int64_t kTileColumns = 64, kTileLock = 16;
 Tensor by_token(Tape& tape, const Shape& shape, DType dtype, std::uint16_t name) {
   const Tensor made = tape.empty({shape[0], shape[2], shape[1], shape[3]}, dtype, name);
   return tape.alias(made, tape::transpose(made.shape(), 1, 2));
-}
-
-double flops(const Tensor& query, const Tensor& key, double products) {
-  return 2.0 * products * static_cast<double>(query.elements()) * static_cast<double>(key.size(2));
 }
 
 Bytes backward_workspace(const Shape& query) {
@@ -51,21 +47,8 @@ void efficient_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out)
   Tensor turned = tape.empty({query.size(0), query.size(1), query.size(2)}, DType::fp32, name);
   drop(sums, product);
   Tensor workspace = tape.empty({backward_workspace(query.shape())}, DType::uint8, name);
-  if (tape.wants_operations())
-    Work(tape, OperationKind::attention_backward, name)
-        .in(in[0])
-        .in(query)
-        .in(key)
-        .in(value)
-        .in(result)
-        .in(logsumexp)
-        .in(workspace)
-        .out(out[0])
-        .out(out[1])
-        .out(out[2])
-        .sizes({query.size(0), query.size(2), key.size(2), query.size(1), key.size(1), query.size(3)})
-        .flops(flops(query, key, 5))
-        .run();
+  attention_backward_work(name, in[0], {query, key, value, result, logsumexp}, workspace, out,
+                          full_attention(query, key, 5));
   drop(turned, workspace);
 }
 
@@ -120,16 +103,7 @@ Tensor efficient_attention(const Tensor& query, const Tensor& key, const Tensor&
     const std::int64_t rows = ceil_div(query.size(2), kLogSumExpRows) * kLogSumExpRows;
     logsumexp = tape.empty({query.size(0), query.size(1), rows}, DType::fp32, kEfficient);
   }
-  if (tape.wants_operations())
-    Work(tape, OperationKind::attention_forward, kEfficient)
-        .in(query)
-        .in(key)
-        .in(value)
-        .out(out)
-        .out(logsumexp)
-        .sizes({query.size(0), query.size(2), key.size(2), query.size(1), key.size(1), query.size(3)})
-        .flops(flops(query, key, 2))
-        .run();
+  attention_forward_work(kEfficient, query, key, value, {}, out, logsumexp, full_attention(query, key, 2));
   if (node != nullptr)
     for (const Tensor* saved : {&logsumexp, &out}) tape.save(node, *saved);
   tape.attach(out, node);
