@@ -206,16 +206,26 @@ class OutputLayerFunction : public Function {
   Tensor weight_;
 };
 
+/// The node of a product or norm of the first of `inputs`, which it saves, with the parameters behind it;
+/// null where neither it nor the first parameter wants gradients.
+template <typename Function, typename... Arguments>
+Node* recorded(Context& c, std::uint16_t name, std::initializer_list<const Tensor*> inputs,
+               Arguments&&... arguments) {
+  Tape& tape = c.tape;
+  const Tensor& input = *inputs.begin()[0];
+  if (!tape.grad_enabled() || !(input.requires_grad() || inputs.begin()[1]->requires_grad())) return nullptr;
+  Node* node = tape.node(name, nullptr, inputs);
+  node->function = std::make_unique<Function>(c, std::forward<Arguments>(arguments)...);
+  tape.save(node, input);
+  return node;
+}
+
 }  // namespace
 
 Tensor norm_linear(Context& c, Arg input, const NormWeights& norm, const Tensor& weight, const Tensor& bias) {
   Tape& tape = c.tape;
-  Node* node = nullptr;
-  if (tape.grad_enabled() && (input->requires_grad() || weight.requires_grad())) {
-    node = tape.node(kNormLinearBackward, nullptr, {&*input, &weight, &bias, &norm.scale, &norm.shift});
-    node->function = std::make_unique<NormLinearFunction>(c, norm, weight, bias);
-    tape.save(node, *input);
-  }
+  Node* node = recorded<NormLinearFunction>(
+      c, kNormLinearBackward, {&*input, &weight, &bias, &norm.scale, &norm.shift}, norm, weight, bias);
   Normed normed = apply_norm(c, *input, norm);
   if (node != nullptr) {
     tape.save(node, normed.out);
@@ -231,12 +241,7 @@ Tensor norm_linear(Context& c, Arg input, const NormWeights& norm, const Tensor&
 
 Tensor linear(Context& c, Arg input, const Tensor& weight, const Tensor& bias, Cut cut) {
   Tape& tape = c.tape;
-  Node* node = nullptr;
-  if (tape.grad_enabled() && (input->requires_grad() || weight.requires_grad())) {
-    node = tape.node(kLinearBackward, nullptr, {&*input, &weight, &bias});
-    node->function = std::make_unique<LinearFunction>(c, cut, weight, bias);
-    tape.save(node, *input);
-  }
+  Node* node = recorded<LinearFunction>(c, kLinearBackward, {&*input, &weight, &bias}, cut, weight, bias);
   Tensor whole = cut == Cut::column ? gather_tokens(c, *input) : *input;
   Tensor wide = product(c, kGemm, whole, weight);
   whole.reset();
@@ -249,12 +254,7 @@ Tensor linear(Context& c, Arg input, const Tensor& weight, const Tensor& bias, C
 
 Tensor norm(Context& c, Arg input, const NormWeights& weights) {
   Tape& tape = c.tape;
-  Node* node = nullptr;
-  if (tape.grad_enabled() && (input->requires_grad() || weights.scale.requires_grad())) {
-    node = tape.node(kNormBackward, nullptr, {&*input, &weights.scale, &weights.shift});
-    node->function = std::make_unique<NormFunction>(c, weights);
-    tape.save(node, *input);
-  }
+  Node* node = recorded<NormFunction>(c, kNormBackward, {&*input, &weights.scale, &weights.shift}, weights);
   Normed normed = apply_norm(c, *input, weights);
   if (node != nullptr) tape.save(node, normed.statistics);
   tape.attach(normed.out, node);
@@ -264,12 +264,7 @@ Tensor norm(Context& c, Arg input, const NormWeights& weights) {
 
 Tensor grouped_linear(Context& c, Arg input, const Tensor& weight, const Tensor& bias) {
   Tape& tape = c.tape;
-  Node* node = nullptr;
-  if (tape.grad_enabled() && (input->requires_grad() || weight.requires_grad())) {
-    node = tape.node(kGroupedBackward, nullptr, {&*input, &weight, &bias});
-    node->function = std::make_unique<GroupedFunction>(c, weight, bias);
-    tape.save(node, *input);
-  }
+  Node* node = recorded<GroupedFunction>(c, kGroupedBackward, {&*input, &weight, &bias}, weight, bias);
   c.process.grouped_workspaces();
   Tensor out = product(c, kGrouped, *input, weight);
   tape.attach(out, node);
@@ -279,12 +274,7 @@ Tensor grouped_linear(Context& c, Arg input, const Tensor& weight, const Tensor&
 
 Tensor output_layer(Context& c, Arg input, const Tensor& weight) {
   Tape& tape = c.tape;
-  Node* node = nullptr;
-  if (tape.grad_enabled() && (input->requires_grad() || weight.requires_grad())) {
-    node = tape.node(kHeadBackward, nullptr, {&*input, &weight});
-    node->function = std::make_unique<OutputLayerFunction>(c, weight);
-    tape.save(node, *input);
-  }
+  Node* node = recorded<OutputLayerFunction>(c, kHeadBackward, {&*input, &weight}, weight);
   const Tensor whole = OutputLayerFunction::gathered(c, *input);
   const ComponentScope component(tape, Component::logits);
   Tensor out = tape.empty({whole.size(0), weight.size(0)}, input->dtype(), kHead);

@@ -29,15 +29,19 @@ bool repeats_layers(const Tape& tape, const Decoder& decoder, const ModelInput& 
 
 }  // namespace
 
-void KvCache::update(Tape& tape, std::size_t layer, const Tensor& keys, const Tensor& values) {
-  const ComponentScope component(tape, Component::kv_cache);
+KvCache::LayerCache& KvCache::started(Tape& tape, std::size_t layer, DType dtype, bool sliding) {
   if (layers.size() <= layer) layers.resize(layer + 1);
   LayerCache& own = layers[layer];
-  if (!own.keys.defined()) {
-    // Both empty starts have the keys' dtype: values are promoted to it.
-    own.keys = tape.empty({0}, keys.dtype(), 0);
-    own.values = tape.empty({0}, keys.dtype(), 0);
-  }
+  if (own.keys.defined()) return own;
+  own.keys = tape.empty({0}, dtype, 0);
+  own.values = tape.empty({0}, dtype, 0);
+  if (sliding) own.window = tape.empty({}, DType::int64, kCat);
+  return own;
+}
+
+void KvCache::update(Tape& tape, std::size_t layer, const Tensor& keys, const Tensor& values) {
+  const ComponentScope component(tape, Component::kv_cache);
+  LayerCache& own = started(tape, layer, keys.dtype(), false);
   Repetition* repetition = tape.memory().repetition();
   if (repetition != nullptr) repetition->pause();
   own.keys = cat(own.keys, keys, -2);
@@ -47,13 +51,7 @@ void KvCache::update(Tape& tape, std::size_t layer, const Tensor& keys, const Te
 
 void KvCache::slide(Tape& tape, std::size_t layer, Tensor& keys, Tensor& values, std::int64_t window) {
   const ComponentScope component(tape, Component::kv_cache);
-  if (layers.size() <= layer) layers.resize(layer + 1);
-  LayerCache& own = layers[layer];
-  if (!own.keys.defined()) {
-    own.keys = tape.empty({0}, keys.dtype(), 0);
-    own.values = tape.empty({0}, keys.dtype(), 0);
-    own.window = tape.empty({}, DType::int64, kCat);
-  }
+  LayerCache& own = started(tape, layer, keys.dtype(), true);
   own.seen += keys.size(2);
   Tensor all_keys = cat(own.keys, keys, -2);
   Tensor all_values = cat(own.values, values, -2);

@@ -68,6 +68,11 @@ struct KvCache {
   void grow(Tape& tape, std::size_t layer);
   /// As the cache object dies: last layer first, keys then values.
   void clear();
+
+ private:
+  /// The layer's cache; of nothing when it is new. Both empty starts have `dtype`, the keys': values are
+  /// promoted to it.
+  LayerCache& started(Tape& tape, std::size_t layer, DType dtype, bool sliding);
 };
 
 /// What a decoder is given. Masks of ones need not be materialised by training programs.
