@@ -79,29 +79,28 @@ def any_size(numbers):
     return int(2 ** numbers.uniform(0, 27.6))
 
 
-def mixed(w, count):
+def drawn(w, count, empty, free, most, other):
+    """Empties the cache, frees, or does `other`, by where a number falls; frees too with more than `most` tensors."""
     while len(w.events) < count:
         draw = w.random.random()
-        if draw < 0.02:
+        if draw < empty:
             w.empty()
-        elif w.live and (draw < 0.44 or len(w.live) > 130):
+        elif w.live and (draw < free or len(w.live) > most):
             w.free_any()
         else:
-            w.allocate(any_size(w.random))
+            other(draw)
+
+
+def mixed(w, count):
+    drawn(w, count, 0.02, 0.44, 130, lambda draw: w.allocate(any_size(w.random)))
 
 
 def limited(w, count):
     """Asks for about as much as the limit, so that the allocator releases, retries and fails."""
-    while len(w.events) < count:
-        draw = w.random.random()
-        if draw < 0.01:
-            w.empty()
-        elif w.live and (draw < 0.43 or len(w.live) > 150):
-            w.free_any()
-        elif draw < 0.46:
-            w.allocate(w.random.randrange(100 * MIB, 600 * MIB))
-        else:
-            w.allocate(any_size(w.random))
+    def other(draw):
+        w.allocate(w.random.randrange(100 * MIB, 600 * MIB) if draw < 0.46 else any_size(w.random))
+
+    drawn(w, count, 0.01, 0.43, 150, other)
 
 
 def big(w, count):
@@ -165,18 +164,15 @@ def trainlike(w, count):
 
 
 def streams(w, count):
-    while len(w.events) < count:
-        draw = w.random.random()
-        if draw < 0.012:
-            w.empty()
-        elif w.live and (draw < 0.40 or len(w.live) > 120):
-            w.free_any()
-        elif w.live and draw < 0.46:
+    def other(draw):
+        if w.live and draw < 0.46:
             tensor = w.random.choice(w.live)
             own = next(event[3] for event in w.events if event[0] == "a" and event[1] == tensor)
             w.free_used_by(tensor, w.random.choice([s for s in range(3) if s != own]))
         else:
             w.allocate(any_size(w.random), w.random.choice([0, 0, 1, 2]))
+
+    drawn(w, count, 0.012, 0.40, 120, other)
 
 
 KINDS = {"mixed": (mixed, None), "kvgrow": (kvgrow, None), "trainlike": (trainlike, None), "streams": (streams, None),
