@@ -5,9 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "models/document/document.h"
-#include "planner/frameworks/registry.h"
 #include "simulator/phases/simulate.h"
+#include "tests/planner/frameworks/case_reading.h"
 
 namespace headroom {
 namespace {
@@ -19,16 +18,8 @@ constexpr const char* kCase = R"({
   "batch": 2, "prompt": 16, "response": 8, "dtype": "fp16", "steps": 2, "zero_stage": 2,
   "fp16_extra": {"initial_scale_power": 4}, "name": "small"})";
 
-Result<ReadJob> read_text(const std::string& text, std::vector<std::string> overrides = {}) {
-  JobInput input;
-  input.files.push_back({"case.json", parse_document(text, "case.json").value(), text});
-  JobOptions options;
-  options.overrides = std::move(overrides);
-  return read_job(input, options);
-}
-
 Job job_of(std::vector<std::string> overrides = {}) {
-  const Result<ReadJob> read = read_text(kCase, std::move(overrides));
+  const Result<ReadJob> read = test::read_case(kCase, std::move(overrides));
   EXPECT_TRUE(read) << read.error().text();
   return read->job;
 }
@@ -57,44 +48,27 @@ TEST(DeepSpeedChat, IsDetectedByItsStage) {
 }
 
 TEST(DeepSpeedChat, ReadsOnlyTheCaseOfARecording) {
-  const std::string recording = std::string(R"({"case": )") + kCase +
-                                R"(, "device": "NVIDIA H200", "total_memory": 1000000000000,
-                                   "alloc_conf": "", "phases": "rubbish", "engines": 7})";
-  const Result<ReadJob> read = read_text(recording);
-  ASSERT_TRUE(read) << read.error().text();
-  const Job alone = job_of();
-  EXPECT_EQ(read->job.gpu, "NVIDIA H200");
-  EXPECT_EQ(read->job.device_memory, 1'000'000'000'000);
-  EXPECT_EQ(read->job.batch, alone.batch);
-  EXPECT_EQ(read->job.steps, alone.steps);
-  EXPECT_EQ(read->job.start, alone.start);
-  EXPECT_EQ(read->job.step, alone.step);
+  test::expect_only_the_case_is_read(kCase, R"("phases": "rubbish", "engines": 7)");
 }
 
 TEST(DeepSpeedChat, ErrorsNameTheKey) {
-  const std::vector<std::pair<std::string, std::string>> wrong = {
-      {"zero_stage=4", "zero_stage"},
-      {"dtype=fp8", "dtype"},
-      {"batch=0", "batch"},
-      {"response=many", "response"},
-      {"prompt=127", "response"},
-      {"empty_cache=often", "empty_cache"},
-      {"sub_group_size=1", "sub_group_size"},
-      {"gradient_accumulation_steps=2", "gradient_accumulation_steps"},
-      {"enable_hybrid_engine=true", "enable_hybrid_engine"},
-      {"actor_lora_dim=8", "actor_lora_dim"},
-      {"zero_extra.reduce_bucket_size=0", "zero_extra.reduce_bucket_size"},
-      {"pin_memory=true", "pin_memory"},
-      {"actor.model_type=none", "actor.model_type"}};
-  for (const auto& [change, key] : wrong) {
-    const Result<ReadJob> read = read_text(kCase, {change});
-    ASSERT_FALSE(read) << change;
-    EXPECT_EQ(read.error().key, key) << change << ": " << read.error().text();
-  }
+  test::expect_refused(kCase, {{"zero_stage=4", "zero_stage"},
+                               {"dtype=fp8", "dtype"},
+                               {"batch=0", "batch"},
+                               {"response=many", "response"},
+                               {"prompt=127", "response"},
+                               {"empty_cache=often", "empty_cache"},
+                               {"sub_group_size=1", "sub_group_size"},
+                               {"gradient_accumulation_steps=2", "gradient_accumulation_steps"},
+                               {"enable_hybrid_engine=true", "enable_hybrid_engine"},
+                               {"actor_lora_dim=8", "actor_lora_dim"},
+                               {"zero_extra.reduce_bucket_size=0", "zero_extra.reduce_bucket_size"},
+                               {"pin_memory=true", "pin_memory"},
+                               {"actor.model_type=none", "actor.model_type"}});
 }
 
 TEST(DeepSpeedChat, OffloadNeedsSharding) {
-  const Result<ReadJob> read = read_text(kCase, {"offload=true", "zero_stage=0"});
+  const Result<ReadJob> read = test::read_case(kCase, {"offload=true", "zero_stage=0"});
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().key, "offload");
 }

@@ -5,9 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "models/document/document.h"
-#include "planner/frameworks/registry.h"
 #include "simulator/phases/simulate.h"
+#include "tests/planner/frameworks/case_reading.h"
 
 namespace headroom {
 namespace {
@@ -18,16 +17,8 @@ constexpr const char* kCase = R"({
             "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
             "tie_word_embeddings": true}, "name": "small"})";
 
-Result<ReadJob> read_text(const std::string& text, std::vector<std::string> overrides = {}) {
-  JobInput input;
-  input.files.push_back({"case.json", parse_document(text, "case.json").value(), text});
-  JobOptions options;
-  options.overrides = std::move(overrides);
-  return read_job(input, options);
-}
-
 Report simulated(std::vector<std::string> overrides) {
-  const Result<ReadJob> read = read_text(kCase, std::move(overrides));
+  const Result<ReadJob> read = test::read_case(kCase, std::move(overrides));
   EXPECT_TRUE(read) << read.error().text();
   const Result<Report> report = simulate(read->job, {});
   EXPECT_TRUE(report) << report.error().text();
@@ -53,48 +44,31 @@ const ProcessPhase& row(const Report& report, const std::string& phase, int step
 using Names = std::vector<std::string>;
 
 TEST(Trl, IsDetectedByItsTrainer) {
-  const Result<ReadJob> read = read_text(kCase);
+  const Result<ReadJob> read = test::read_case(kCase);
   ASSERT_TRUE(read) << read.error().text();
   EXPECT_EQ(read->job.framework, "trl");
   EXPECT_EQ(read->job.batch.sequences(), 4);
 }
 
 TEST(Trl, ReadsOnlyTheCaseOfARecording) {
-  const std::string recording = std::string(R"({"case": )") + kCase +
-                                R"(, "device": "NVIDIA H200", "total_memory": 1000000000000,
-                                   "alloc_conf": "", "phases": [{"step": "x"}], "args": null})";
-  const Result<ReadJob> read = read_text(recording);
-  ASSERT_TRUE(read) << read.error().text();
-  const Job alone = read_text(kCase)->job;
-  EXPECT_EQ(read->job.gpu, "NVIDIA H200");
-  EXPECT_EQ(read->job.device_memory, 1'000'000'000'000);
-  EXPECT_EQ(read->job.batch, alone.batch);
-  EXPECT_EQ(read->job.steps, alone.steps);
-  EXPECT_EQ(read->job.start, alone.start);
-  EXPECT_EQ(read->job.step, alone.step);
+  test::expect_only_the_case_is_read(kCase, R"("phases": [{"step": "x"}], "args": null)");
 }
 
 TEST(Trl, ErrorsNameTheKey) {
-  const std::vector<std::pair<std::string, std::string>> wrong = {
-      {"trainer=dpo", "trainer"},
-      {"dtype=float64", "dtype"},
-      {"batch=0", "batch"},
-      {"num_generations=3", "num_generations"},
-      {"beta=-1", "beta"},
-      {"model.model_type=none", "model.model_type"},
-      {"use_vllm=true", "use_vllm"},
-      {"use_liger_kernel=true", "use_liger_kernel"},
-      {"fp16=true", "fp16"},
-      {"torch_empty_cache_steps=1", "torch_empty_cache_steps"},
-      {"temperature=0.7", "temperature"},
-      {"loss_type=cispo", "loss_type"},
-      {"optim=adafactor", "optim"},
-      {"lora_targets=q_proj", "lora_targets"}};
-  for (const auto& [change, key] : wrong) {
-    const Result<ReadJob> read = read_text(kCase, {change});
-    ASSERT_FALSE(read) << change;
-    EXPECT_EQ(read.error().key, key) << change << ": " << read.error().text();
-  }
+  test::expect_refused(kCase, {{"trainer=dpo", "trainer"},
+                               {"dtype=float64", "dtype"},
+                               {"batch=0", "batch"},
+                               {"num_generations=3", "num_generations"},
+                               {"beta=-1", "beta"},
+                               {"model.model_type=none", "model.model_type"},
+                               {"use_vllm=true", "use_vllm"},
+                               {"use_liger_kernel=true", "use_liger_kernel"},
+                               {"fp16=true", "fp16"},
+                               {"torch_empty_cache_steps=1", "torch_empty_cache_steps"},
+                               {"temperature=0.7", "temperature"},
+                               {"loss_type=cispo", "loss_type"},
+                               {"optim=adafactor", "optim"},
+                               {"lora_targets=q_proj", "lora_targets"}});
 }
 
 TEST(Trl, CompletionsAreMadeForAWholeAccumulation) {
@@ -105,10 +79,11 @@ TEST(Trl, CompletionsAreMadeForAWholeAccumulation) {
 }
 
 TEST(Trl, ReadsTheNamesOfGrpoConfigToo) {
-  const Job own = read_text(kCase, {"batch=8", "accum=2", "response=12", "steps=4", "grad_ckpt=false"})->job;
+  const Job own =
+      test::read_case(kCase, {"batch=8", "accum=2", "response=12", "steps=4", "grad_ckpt=false"})->job;
   const Job config =
-      read_text(kCase, {"per_device_train_batch_size=8", "gradient_accumulation_steps=2",
-                        "max_completion_length=12", "max_steps=4", "gradient_checkpointing=false"})
+      test::read_case(kCase, {"per_device_train_batch_size=8", "gradient_accumulation_steps=2",
+                              "max_completion_length=12", "max_steps=4", "gradient_checkpointing=false"})
           ->job;
   EXPECT_EQ(own.batch, config.batch);
   EXPECT_EQ(own.roles[0].train.sequences, config.roles[0].train.sequences);
