@@ -42,6 +42,27 @@ void note_unknown(const Layers& layers, std::span<const std::string_view> known,
 
 }  // namespace
 
+void read_machine(Values& values, MachineSettings& settings) {
+  settings.allocator_settings = values.text("alloc_conf");
+  settings.device = values.text("device");
+  settings.total_memory = values.integer("total_memory", 0, std::int64_t{1} << 50);
+}
+
+Process trainer_of(const Job& job, const MachineSettings& settings) {
+  Process trainer;
+  trainer.name = "trainer";
+  for (const Role& role : job.roles) trainer.roles.push_back(role.name);
+  trainer.allocator_settings = settings.allocator_settings;
+  return trainer;
+}
+
+Engine generation_by(std::shared_ptr<const Architecture> model) {
+  Engine engine;
+  engine.kind = EngineKind::transformers;
+  engine.model = std::move(model);
+  return engine;
+}
+
 const Document& inner(const Document& document) {
   const Document* own = document.find("case");
   return own != nullptr ? *own : document;

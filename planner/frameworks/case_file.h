@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "models/architecture/architecture.h"
@@ -12,6 +13,20 @@ namespace headroom::cases {
 
 /// Loops whose job is a flat map of keys, alone or as the `case` of a recording. Of a recording only `case`
 /// and the keys that describe the machine (`device`, `total_memory`, `alloc_conf`) are read.
+
+/// What every such loop is told of its machine.
+struct MachineSettings : FrameworkSettings {
+  std::string allocator_settings;
+  std::string device;      ///< as the driver names it; empty: not given
+  Bytes total_memory = 0;  ///< as the driver reports it; 0: not given
+};
+void read_machine(Values& values, MachineSettings& settings);
+
+/// The one process that trains all roles of `job`.
+Process trainer_of(const Job& job, const MachineSettings& settings);
+
+/// Transformers' `generate` on the weights of a role.
+Engine generation_by(std::shared_ptr<const Architecture> model);
 
 /// The map itself: the `case` within a document, or the document.
 const Document& inner(const Document& document);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 
+#include "simulator/job/actions.h"
 #include "simulator/job/batching.h"
 
 namespace headroom::closed_form {
@@ -90,26 +91,12 @@ Job residency_part(const Job& job, const Process& process, const std::vector<Rol
   return out;
 }
 
-PhaseSpec phase_of(std::vector<Action> actions) {
-  PhaseSpec out;
-  out.actions = std::move(actions);
-  return out;
-}
-
-Action action(Verb verb, const std::string& role, Output output = Output::logprobs) {
-  Action out;
-  out.verb = verb;
-  out.role = role;
-  out.output = output;
-  return out;
-}
-
 /// The role's first forward in the step, if it has one.
 std::optional<Action> forward_of(const Job& job, const std::vector<Role>& roles) {
   for (const PhaseSpec& phase : job.step)
     for (const Action& one : phase.actions)
       if (one.verb == Verb::forward && among(roles, one.role))
-        return action(Verb::forward, one.role, one.output);
+        return role_action(Verb::forward, one.role, one.output);
   return std::nullopt;
 }
 
@@ -151,8 +138,8 @@ Job forward_part(const Job& job, const Process& process, const std::vector<Role>
   }
   out.batch.mini_batch = 0;
   out.batch.epochs = 1;
-  out.start = {phase_of({action(Verb::build, roles.front().name)})};
-  out.step = {phase_of({forward})};
+  out.start = {make_phase(PhaseKind::init, {role_action(Verb::build, roles.front().name)})};
+  out.step = {make_phase(PhaseKind::init, {forward})};
   return out;
 }
 
@@ -164,12 +151,13 @@ Job training_part(const Job& job, const Process& process, const std::vector<Role
     role.loss.logprob_entropy = Entropy::none;
   }
   const std::string& name = roles.front().name;
-  out.start = {phase_of({action(Verb::build, name), action(Verb::build_optimizer, name)})};
-  if (job.resumed) out.start.front().actions.push_back(action(Verb::create_states, name));
-  out.step = {phase_of({})};
+  out.start = {make_phase(PhaseKind::init,
+                          {role_action(Verb::build, name), role_action(Verb::build_optimizer, name)})};
+  if (job.resumed) out.start.front().actions.push_back(role_action(Verb::create_states, name));
+  out.step = {make_phase(PhaseKind::init)};
   // A forward leaves what training then finds: a gathered root, library workspaces.
   if (forward) out.step.front().actions.push_back(*forward);
-  out.step.front().actions.push_back(action(Verb::train, name));
+  out.step.front().actions.push_back(role_action(Verb::train, name));
   return out;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "simulator/job/actions.h"
+
 namespace headroom {
 namespace {
 
@@ -12,23 +14,12 @@ bool inside_trainer(const Engine& engine) {
 /// Collects phases; each helper appends an action to the last one.
 class Phases {
  public:
-  void begin(PhaseKind kind) {
-    phases_.emplace_back();
-    phases_.back().kind = kind;
-  }
+  void begin(PhaseKind kind) { phases_.push_back(make_phase(kind)); }
   void role(Verb verb, const std::string& name, Output output = Output::logprobs) {
-    Action action;
-    action.verb = verb;
-    action.role = name;
-    action.output = output;
-    phases_.back().actions.push_back(std::move(action));
+    phases_.back().actions.push_back(role_action(verb, name, output));
   }
   void engine(Verb verb, const std::string& name, const std::string& role_name = "") {
-    Action action;
-    action.verb = verb;
-    action.engine = name;
-    action.role = role_name;
-    phases_.back().actions.push_back(std::move(action));
+    phases_.back().actions.push_back(engine_action(verb, name, role_name));
   }
   std::vector<PhaseSpec> take() { return std::move(phases_); }
 

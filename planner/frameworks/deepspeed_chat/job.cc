@@ -2,6 +2,7 @@
 #include <array>
 
 #include "planner/frameworks/deepspeed_chat/settings.h"
+#include "simulator/job/actions.h"
 
 namespace headroom::deepspeed_chat {
 namespace {
@@ -61,59 +62,40 @@ Role make_role(const Settings& s, const std::string& name) {
   return role;
 }
 
-Action act(Verb verb, const std::string& role, Output output = Output::logprobs) {
-  Action action;
-  action.verb = verb;
-  action.role = role;
-  action.output = output;
-  return action;
-}
-
-PhaseSpec phase(PhaseKind kind, const std::string& name, std::vector<Action> actions) {
-  PhaseSpec out;
-  out.kind = kind;
-  out.name = name;
-  out.actions = std::move(actions);
-  return out;
-}
-
-PhaseSpec between(std::vector<Action> actions) {
-  PhaseSpec out = phase(PhaseKind::empty_cache, "", std::move(actions));
-  out.reported = false;
-  return out;
-}
-
 /// Each engine in turn, the cache emptied before. Engines of stages 1 to 3 report memory when they are done,
 /// which resets the peak counters.
 std::vector<PhaseSpec> start_of(const Job& job) {
   std::vector<PhaseSpec> out;
   for (const Role& role : job.roles) {
-    if (!out.empty()) out.push_back(between({act(Verb::empty_cache, "actor")}));
-    PhaseSpec init = phase(PhaseKind::init, "init_" + role.name, {act(Verb::build, role.name)});
-    if (role.sharding.kind != ShardingKind::zero0) init.actions.push_back(act(Verb::reset_peaks, role.name));
+    if (!out.empty()) out.push_back(between_phases({role_action(Verb::empty_cache, "actor")}));
+    PhaseSpec init = make_phase(PhaseKind::init, {role_action(Verb::build, role.name)}, "init_" + role.name);
+    if (role.sharding.kind != ShardingKind::zero0)
+      init.actions.push_back(role_action(Verb::reset_peaks, role.name));
     out.push_back(std::move(init));
   }
-  out.push_back(between({act(Verb::empty_cache, "actor")}));
+  out.push_back(between_phases({role_action(Verb::empty_cache, "actor")}));
   return out;
 }
 
 std::vector<PhaseSpec> step_of(const Settings& s) {
-  Action generate = act(Verb::generate, "actor");
+  Action generate = role_action(Verb::generate, "actor");
   generate.engine = "rollout";
   std::vector<PhaseSpec> out = {
-      between({act(Verb::take_prompts, "actor")}),
-      phase(PhaseKind::generate, "generate", {generate}),
-      between({act(Verb::experience, "actor")}),
-      phase(PhaseKind::actor_logprob, "actor_logprob", {act(Verb::forward, "actor", Output::logits)}),
-      phase(PhaseKind::ref_logprob, "ref_logprob", {act(Verb::forward, "ref", Output::logits)}),
-      phase(PhaseKind::reward, "reward", {act(Verb::forward, "reward", Output::rewards)}),
-      phase(PhaseKind::critic_values, "critic_values", {act(Verb::forward, "critic", Output::values)}),
-      phase(PhaseKind::actor_logprob, "gather_logprobs", {act(Verb::gather_logprobs, "actor")}),
-      between({act(Verb::drop_outputs, "actor")}),
-      phase(PhaseKind::actor_logprob, "experience_end", {}),
-      phase(PhaseKind::train_actor, "train_actor", {act(Verb::train, "actor")}),
-      phase(PhaseKind::train_critic, "train_critic", {act(Verb::train, "critic")}),
-      between({act(Verb::end_step, "actor")}),
+      between_phases({role_action(Verb::take_prompts, "actor")}),
+      make_phase(PhaseKind::generate, {generate}, "generate"),
+      between_phases({role_action(Verb::experience, "actor")}),
+      make_phase(PhaseKind::actor_logprob, {role_action(Verb::forward, "actor", Output::logits)},
+                 "actor_logprob"),
+      make_phase(PhaseKind::ref_logprob, {role_action(Verb::forward, "ref", Output::logits)}, "ref_logprob"),
+      make_phase(PhaseKind::reward, {role_action(Verb::forward, "reward", Output::rewards)}, "reward"),
+      make_phase(PhaseKind::critic_values, {role_action(Verb::forward, "critic", Output::values)},
+                 "critic_values"),
+      make_phase(PhaseKind::actor_logprob, {role_action(Verb::gather_logprobs, "actor")}, "gather_logprobs"),
+      between_phases({role_action(Verb::drop_outputs, "actor")}),
+      make_phase(PhaseKind::actor_logprob, {}, "experience_end"),
+      make_phase(PhaseKind::train_actor, {role_action(Verb::train, "actor")}, "train_actor"),
+      make_phase(PhaseKind::train_critic, {role_action(Verb::train, "critic")}, "train_critic"),
+      between_phases({role_action(Verb::end_step, "actor")}),
   };
   for (PhaseSpec& p : out) {
     const bool training = p.kind == PhaseKind::train_actor || p.kind == PhaseKind::train_critic;
@@ -136,19 +118,11 @@ Job make_job(const Settings& s) {
   Pool pool;
   pool.gpus_per_node = s.world;
   job.pools.push_back(pool);
-  Process trainer;
-  trainer.name = "trainer";
-  for (const char* role : kRoles) {
-    job.roles.push_back(make_role(s, role));
-    trainer.roles.emplace_back(role);
-  }
-  trainer.allocator_settings = s.allocator_settings;
+  for (const char* role : kRoles) job.roles.push_back(make_role(s, role));
+  Process trainer = cases::trainer_of(job, s);
   trainer.communicators = 1;
   job.processes.push_back(trainer);
-  Engine engine;
-  engine.kind = EngineKind::transformers;
-  engine.model = s.actor;
-  job.engines.push_back(engine);
+  job.engines.push_back(cases::generation_by(s.actor));
   job.batch.prompts = s.batch * s.world;
   job.batch.mini_batch = s.batch * s.world;
   job.batch.prompt_length = s.prompt;

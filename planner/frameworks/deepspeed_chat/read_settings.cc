@@ -1,7 +1,6 @@
 #include <array>
 #include <string>
 
-#include "planner/frameworks/case_file.h"
 #include "planner/frameworks/deepspeed_chat/settings.h"
 
 namespace headroom::deepspeed_chat {
@@ -144,9 +143,7 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v) {
   s.padded = v.flag("padded", true);
   s.empty_cache = v.word("empty_cache", {"none", "inference", "all"}, "none");
   s.world = v.integer("world", 1, 65536, 2);
-  s.allocator_settings = v.text("alloc_conf");
-  s.device = v.text("device");
-  s.total_memory = v.integer("total_memory", 0, std::int64_t{1} << 50);
+  cases::read_machine(v, s);
   if (!v.failed()) {
     if (s.offload && s.zero_stage == 0)
       v.fail_at("offload", "expected zero_stage 1 to 3: without sharding there is no offload");

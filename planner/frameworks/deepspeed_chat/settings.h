@@ -9,12 +9,12 @@
 #include "models/architecture/architecture.h"
 #include "models/base/dtype.h"
 #include "planner/configuration/values.h"
-#include "planner/frameworks/read_job.h"
+#include "planner/frameworks/case_file.h"
 
 namespace headroom::deepspeed_chat {
 
 /// What a run's keys say.
-struct Settings : FrameworkSettings {
+struct Settings : cases::MachineSettings {
   std::string name;
   std::shared_ptr<const Architecture> actor, critic;
   std::int64_t batch = 1, prompt = 1, response = 1;
@@ -34,9 +34,6 @@ struct Settings : FrameworkSettings {
   bool padded = true;  ///< prompts shorter than the cap are padded on the left
   std::string empty_cache = "none";
   std::int64_t world = 2;
-  std::string allocator_settings;
-  std::string device;      ///< as the driver names it; empty: not given
-  Bytes total_memory = 0;  ///< as the driver reports it; 0: not given
 };
 
 /// Every key, in the order of the documentation.

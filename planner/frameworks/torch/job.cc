@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "planner/frameworks/torch/settings.h"
+#include "simulator/job/actions.h"
 
 namespace headroom::torch {
 namespace {
@@ -88,12 +89,12 @@ class Steps {
 
   std::vector<PhaseSpec> start() const {
     PhaseSpec init = phase(PhaseKind::init);
-    for (const std::string& role : roles_) init.actions.push_back(act(Verb::build, role));
+    for (const std::string& role : roles_) init.actions.push_back(role_action(Verb::build, role));
     for (const std::string& role : roles_)
       if (trained(role) || s_.algo == "reward_model")
-        init.actions.push_back(act(Verb::build_optimizer, role));
-    PhaseSpec after = between();
-    if (s_.empty_after_init) after.actions.push_back(act(Verb::empty_cache, roles_.front()));
+        init.actions.push_back(role_action(Verb::build_optimizer, role));
+    PhaseSpec after = between_phases();
+    if (s_.empty_after_init) after.actions.push_back(role_action(Verb::empty_cache, roles_.front()));
     if (s_.ems)
       for (const std::string& role : roles_) unload(after, role);
     if (s_.world == 1) return {init, after};
@@ -106,7 +107,7 @@ class Steps {
     out.push_back(between(Verb::take_prompts));
     PhaseSpec generate = phase(PhaseKind::generate);
     load(generate, "actor");
-    Action responses = act(Verb::generate, "actor");
+    Action responses = role_action(Verb::generate, "actor");
     if (!s_.no_generate) responses.engine = "rollout";
     generate.actions.push_back(responses);
     unload(generate, "actor");
@@ -129,9 +130,7 @@ class Steps {
   std::vector<PhaseSpec> step_on_data() const {
     const std::string& role = roles_.front();
     std::vector<PhaseSpec> out = {between(Verb::take_prompts)};
-    PhaseSpec data = between();
-    data.actions.push_back(act(Verb::generate, role));
-    out.push_back(data);
+    out.push_back(between_phases({role_action(Verb::generate, role)}));
     out.push_back(between(Verb::drop_prompts));
     if (has("ref")) out.push_back(forward(PhaseKind::ref_logprob, "ref", Output::logprobs));
     out.push_back(train(role == "actor" ? PhaseKind::train_actor : PhaseKind::train_critic, role));
@@ -143,46 +142,26 @@ class Steps {
   bool has(const std::string& role) const {
     return std::find(roles_.begin(), roles_.end(), role) != roles_.end();
   }
-  static Action act(Verb verb, const std::string& role, unsigned parts = 0) {
-    Action action;
-    action.verb = verb;
-    action.role = role;
-    action.parts = parts;
-    return action;
-  }
   PhaseSpec phase(PhaseKind kind) const {
-    PhaseSpec out;
-    out.kind = kind;
+    PhaseSpec out = make_phase(kind);
     const bool training = kind == PhaseKind::train_actor || kind == PhaseKind::train_critic;
     out.empties_cache = s_.empty_cache == "all" || (s_.empty_cache == "inference" && !training) ||
                         (s_.empty_cache == "training" && training);
     return out;
   }
-  PhaseSpec between() const {
-    PhaseSpec out;
-    out.kind = PhaseKind::empty_cache;
-    out.reported = false;
-    return out;
-  }
-  PhaseSpec between(Verb verb) const {
-    PhaseSpec out = between();
-    out.actions.push_back(act(verb, roles_.front()));
-    return out;
-  }
+  PhaseSpec between(Verb verb) const { return between_phases({role_action(verb, roles_.front())}); }
   void load(PhaseSpec& phase, const std::string& role) const {
-    if (s_.ems) phase.actions.push_back(act(Verb::load, role, kWeights));
+    if (s_.ems) phase.actions.push_back(parts_action(Verb::load, role, kWeights));
   }
   void unload(PhaseSpec& phase, const std::string& role) const {
     if (!s_.ems) return;
-    phase.actions.push_back(act(Verb::offload, role, kWeights));
-    phase.actions.push_back(act(Verb::empty_cache, role));
+    phase.actions.push_back(parts_action(Verb::offload, role, kWeights));
+    phase.actions.push_back(role_action(Verb::empty_cache, role));
   }
   PhaseSpec forward(PhaseKind kind, const std::string& role, Output output) const {
     PhaseSpec out = phase(kind);
     load(out, role);
-    Action action = act(Verb::forward, role);
-    action.output = output;
-    out.actions.push_back(action);
+    out.actions.push_back(role_action(Verb::forward, role, output));
     unload(out, role);
     return out;
   }
@@ -190,12 +169,12 @@ class Steps {
     PhaseSpec out = phase(kind);
     load(out, role);
     if (s_.ems) {
-      Action states = act(Verb::load, role, kOptimizer);
+      Action states = parts_action(Verb::load, role, kOptimizer);
       states.from_step_one = true;
       out.actions.push_back(states);
     }
-    out.actions.push_back(act(Verb::train, role));
-    if (s_.ems) out.actions.push_back(act(Verb::offload, role, kOptimizer));
+    out.actions.push_back(role_action(Verb::train, role));
+    if (s_.ems) out.actions.push_back(parts_action(Verb::offload, role, kOptimizer));
     unload(out, role);
     return out;
   }
@@ -241,15 +220,9 @@ Job make_job(const Settings& s) {
   const std::vector<std::string> roles = roles_of(s);
   for (const std::string& role : roles) job.roles.push_back(make_role(s, role));
   if (!s.no_generate && (s.algo == "ppo" || s.algo == "grpo")) {
-    Engine engine;
-    engine.kind = EngineKind::transformers;
-    engine.model = s.actor;
-    job.engines.push_back(engine);
+    job.engines.push_back(cases::generation_by(s.actor));
   }
-  Process trainer;
-  trainer.name = "trainer";
-  trainer.roles = roles;
-  trainer.allocator_settings = s.allocator_settings;
+  Process trainer = cases::trainer_of(job, s);
   trainer.communicators = s.world > 1 ? 1 : 0;
   job.processes.push_back(trainer);
   job.batch.prompts = s.batch * s.world;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "planner/frameworks/case_file.h"
 #include "planner/frameworks/torch/settings.h"
 
 namespace headroom::torch {
@@ -190,9 +189,8 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v) {
   s.shard_frozen = v.flag("shard_frozen", true);
   s.reshard_after_forward = v.flag("reshard_after_forward", true);
   s.world = v.integer("_world", 1, 65536, 1);
-  s.allocator_settings = v.text("_conf", v.text("alloc_conf"));
-  s.device = v.text("device");
-  s.total_memory = v.integer("total_memory", 0, std::int64_t{1} << 50);
+  cases::read_machine(v, s);
+  s.allocator_settings = v.text("_conf", s.allocator_settings);
   if (!v.failed()) check(v, s);
   HEADROOM_TRY(v.status());
   return made;

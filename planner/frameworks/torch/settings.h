@@ -9,12 +9,12 @@
 #include "models/architecture/architecture.h"
 #include "models/base/dtype.h"
 #include "planner/configuration/values.h"
-#include "planner/frameworks/read_job.h"
+#include "planner/frameworks/case_file.h"
 
 namespace headroom::torch {
 
 /// The plain PyTorch loop's own settings: the `case` object of a recording, or such an object alone.
-struct Settings : FrameworkSettings {
+struct Settings : cases::MachineSettings {
   std::string name;
   std::shared_ptr<const Architecture> actor, critic;
   std::string algo = "ppo";
@@ -41,9 +41,6 @@ struct Settings : FrameworkSettings {
   bool no_generate = false, pass_mask = false, trace = false;
   bool cpu_offload = false, ref_offload = false, shard_frozen = true, reshard_after_forward = true;
   std::int64_t world = 1;
-  std::string allocator_settings;
-  std::string device;      ///< as the driver names it; empty: not given
-  Bytes total_memory = 0;  ///< as the driver reports it; 0: not given
 };
 
 /// Every key of a case, in the order of the documentation.

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "planner/frameworks/trl/settings.h"
+#include "simulator/job/actions.h"
 
 namespace headroom::trl {
 namespace {
@@ -38,32 +39,15 @@ Role make_reference(const Settings& s, const Role& policy) {
   return role;
 }
 
-Action act(Verb verb, const std::string& role) {
-  Action action;
-  action.verb = verb;
-  action.role = role;
-  return action;
-}
-
-/// A phase; `within` the row of the training step when it is a part of one.
-PhaseSpec phase(PhaseKind kind, std::vector<Action> actions, const char* within = "") {
-  PhaseSpec out;
-  out.kind = kind;
-  out.actions = std::move(actions);
-  out.within = within;
-  return out;
-}
-
-PhaseSpec hidden(PhaseSpec phase) {
-  phase.reported = false;
-  return phase;
-}
-
 When first_of(std::int64_t every) {
   return {.every = every, .from = 0, .shift = every - 1};
 }
 
-constexpr const char* kStep = "train_actor";
+/// A part of the training step's row.
+PhaseSpec within_step(PhaseSpec phase) {
+  phase.within = "train_actor";
+  return phase;
+}
 
 /// Every training step: now and then completions for several of them, then one micro-batch, now and then an
 /// optimizer step.
@@ -74,18 +58,22 @@ std::vector<PhaseSpec> step_of(const Settings& s) {
     spec.when = first_of(every);
     out.push_back(std::move(spec));
   };
-  rollout(hidden(
-      phase(PhaseKind::empty_cache, {act(Verb::end_step, "actor"), act(Verb::take_prompts, "actor")})));
-  Action generate = act(Verb::generate, "actor");
+  rollout(between_phases({role_action(Verb::end_step, "actor"), role_action(Verb::take_prompts, "actor")}));
+  Action generate = role_action(Verb::generate, "actor");
   generate.engine = "rollout";
-  rollout(phase(PhaseKind::generate, {generate}, kStep));
-  rollout(hidden(phase(PhaseKind::empty_cache, {act(Verb::experience, "actor")}, kStep)));
+  rollout(within_step(make_phase(PhaseKind::generate, {generate})));
+  rollout(within_step(between_phases({role_action(Verb::experience, "actor")})));
   // Completions that outlive an optimizer step need the policy's log-probs of their own time.
-  if (s.accum % every != 0)
-    rollout(hidden(phase(PhaseKind::actor_logprob, {act(Verb::forward, "actor")}, kStep)));
-  if (s.beta != 0) rollout(phase(PhaseKind::ref_logprob, {act(Verb::forward, "ref")}, kStep));
-  out.push_back(phase(PhaseKind::train_actor, {act(Verb::loss, "actor"), act(Verb::backward, "actor")}));
-  PhaseSpec update = phase(PhaseKind::train_actor, {act(Verb::optimizer_step, "actor")});
+  if (s.accum % every != 0) {
+    PhaseSpec own = within_step(make_phase(PhaseKind::actor_logprob, {role_action(Verb::forward, "actor")}));
+    own.reported = false;
+    rollout(std::move(own));
+  }
+  if (s.beta != 0)
+    rollout(within_step(make_phase(PhaseKind::ref_logprob, {role_action(Verb::forward, "ref")})));
+  out.push_back(make_phase(PhaseKind::train_actor,
+                           {role_action(Verb::loss, "actor"), role_action(Verb::backward, "actor")}));
+  PhaseSpec update = make_phase(PhaseKind::train_actor, {role_action(Verb::optimizer_step, "actor")});
   update.when.every = s.accum;
   out.push_back(std::move(update));
   return out;
@@ -104,25 +92,18 @@ Job make_job(const Settings& s) {
   job.pools.emplace_back();
   job.roles.push_back(make_policy(s));
   if (s.beta != 0) job.roles.push_back(make_reference(s, job.roles.front()));
-  Engine engine;
-  engine.kind = EngineKind::transformers;
-  engine.model = s.model;
-  job.engines.push_back(engine);
-  Process trainer;
-  trainer.name = "trainer";
-  for (const Role& role : job.roles) trainer.roles.push_back(role.name);
-  trainer.allocator_settings = s.allocator_settings;
-  job.processes.push_back(trainer);
+  job.engines.push_back(cases::generation_by(s.model));
+  job.processes.push_back(cases::trainer_of(job, s));
   job.batch.prompts = s.batch * s.steps_per_generation / s.num_generations;
   job.batch.samples = s.num_generations;
   job.batch.mini_batch = s.batch * s.steps_per_generation;
   job.batch.prompt_length = s.prompt;
   job.batch.response_length = s.response;
   job.steps = static_cast<int>(s.steps * s.accum);
-  PhaseSpec init = phase(PhaseKind::init, {});
+  PhaseSpec init = make_phase(PhaseKind::init);
   for (const Role& role : job.roles)
-    if (role.shares_weights_of.empty()) init.actions.push_back(act(Verb::build, role.name));
-  init.actions.push_back(act(Verb::build_optimizer, "actor"));
+    if (role.shares_weights_of.empty()) init.actions.push_back(role_action(Verb::build, role.name));
+  init.actions.push_back(role_action(Verb::build_optimizer, "actor"));
   job.start = {init};
   job.step = step_of(s);
   return job;

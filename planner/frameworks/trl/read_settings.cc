@@ -1,6 +1,5 @@
 #include <array>
 
-#include "planner/frameworks/case_file.h"
 #include "planner/frameworks/trl/settings.h"
 
 namespace headroom::trl {
@@ -96,9 +95,7 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v, std::optional<int> st
   if (v.word("optim", {"adamw_torch_fused", "adamw_torch"}, "adamw_torch_fused") == "adamw_torch")
     s.optimizer = OptimizerImplementation::foreach_;
   refuse_others(v);
-  s.allocator_settings = v.text("alloc_conf");
-  s.device = v.text("device");
-  s.total_memory = v.integer("total_memory", 0, std::int64_t{1} << 50);
+  cases::read_machine(v, s);
   if (!v.failed()) {
     if (s.batch * s.steps_per_generation % s.num_generations != 0)
       v.fail_at("num_generations",

@@ -11,13 +11,13 @@
 #include "models/architecture/architecture.h"
 #include "models/base/dtype.h"
 #include "planner/configuration/values.h"
-#include "planner/frameworks/read_job.h"
+#include "planner/frameworks/case_file.h"
 #include "simulator/job/role.h"
 
 namespace headroom::trl {
 
 /// What a run's keys say.
-struct Settings : FrameworkSettings {
+struct Settings : cases::MachineSettings {
   std::string name;
   std::shared_ptr<const Architecture> model;
   std::int64_t batch = 8, accum = 1, prompt = 1, response = 256;
@@ -31,9 +31,6 @@ struct Settings : FrameworkSettings {
   std::vector<std::string> lora_targets;
   bool grad_ckpt = true;
   OptimizerImplementation optimizer = OptimizerImplementation::fused;
-  std::string allocator_settings;
-  std::string device;      ///< as the driver names it; empty: not given
-  Bytes total_memory = 0;  ///< as the driver reports it; 0: not given
 };
 
 /// Every key, in the order of the documentation.

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "planner/frameworks/verl/job.h"
+#include "simulator/job/actions.h"
 
 namespace headroom::verl {
 namespace {
@@ -65,24 +66,14 @@ class StepMaker {
   }
 
   PhaseSpec& phase(PhaseKind kind) {
-    PhaseSpec spec;
-    spec.kind = kind;
-    phases_.push_back(std::move(spec));
+    phases_.push_back(make_phase(kind));
     return phases_.back();
   }
   void act(Verb verb, const std::string& role, unsigned parts = 0) {
-    Action action;
-    action.verb = verb;
-    action.role = role;
-    action.parts = parts;
-    phases_.back().actions.push_back(std::move(action));
+    phases_.back().actions.push_back(parts_action(verb, role, parts));
   }
   void act_engine(Verb verb, const std::string& engine, const std::string& role = "") {
-    Action action;
-    action.verb = verb;
-    action.engine = engine;
-    action.role = role;
-    phases_.back().actions.push_back(std::move(action));
+    phases_.back().actions.push_back(engine_action(verb, engine, role));
   }
 
   void to_host(const Worker& w, const std::string& name) {

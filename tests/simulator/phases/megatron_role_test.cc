@@ -7,6 +7,7 @@
 #include "models/architecture/read.h"
 #include "models/presets/presets.h"
 #include "simulator/hardware/library.h"
+#include "simulator/job/actions.h"
 #include "simulator/phases/device_run.h"
 
 namespace headroom {
@@ -69,18 +70,9 @@ Job pretraining(std::shared_ptr<const Architecture> model, const Layout& layout,
   process.name = "trainer";
   process.roles = {"actor"};
   job.processes = {process};
-  const auto action = [](Verb verb) {
-    Action out;
-    out.verb = verb;
-    out.role = "actor";
-    return out;
-  };
-  PhaseSpec init, train;
-  init.actions = {action(Verb::build), action(Verb::build_optimizer)};
-  train.kind = PhaseKind::train_actor;
-  train.actions = {action(Verb::train)};
-  job.start = {init};
-  job.step = {train};
+  job.start = {make_phase(PhaseKind::init,
+                          {role_action(Verb::build, "actor"), role_action(Verb::build_optimizer, "actor")})};
+  job.step = {make_phase(PhaseKind::train_actor, {role_action(Verb::train, "actor")})};
   return job;
 }
 
