@@ -103,7 +103,9 @@ Validation compare(const Report& predicted, Probe probe, const std::vector<Recor
   const auto predictions = by_phase(predicted);
   const auto probes = by_phase(probe.report);
   const std::string trainer = trainer_of(predicted);
-  Bytes outside = 0;  // predicted, of the trainer; it stays where the trainer rests
+  // Predicted, of the trainer; both stay where the trainer rests.
+  Bytes outside = 0, links = 0;
+  std::optional<Bytes> opened;
   for (const PhaseMeasurement& measured : probe.phases) {
     const Key key{measured.step, measured.phase};
     const auto at = predictions.find(key), run = probes.find(key);
@@ -123,12 +125,14 @@ Validation compare(const Report& predicted, Probe probe, const std::vector<Recor
       row.predicted_allocated = said->peak_allocated;
       row.predicted_reserved = said->peak_reserved;
       outside = said->outside;
+      if (!opened) opened = said->communicators;
+      if (probe.present.communicators > 0) links = said->communicators - *opened;
     }
     if (const ProcessPhase* did = row_of(*run->second, trainer)) {
       row.probe_allocated = did->peak_allocated;
       row.probe_reserved = did->peak_reserved;
     }
-    row.predicted_device = at->second->peak_device - outside + probe.outside;
+    row.predicted_device = at->second->peak_device - outside + probe.outside + links;
     row.probe_device = measured.card_peak - probe.used_by_others;
     row.measured = measured;
     for (const RecordedPhase& real : recorded)

@@ -28,8 +28,10 @@ struct ValidationRow {
   Bytes predicted_allocated = 0, predicted_reserved = 0;
   Bytes probe_allocated = 0, probe_reserved = 0;
   std::optional<Bytes> pytorch_allocated, pytorch_reserved;
-  Bytes predicted_device = 0;  ///< of all processes, with what the probe's own takes outside its allocator
-  Bytes probe_device = 0;      ///< measured: the whole card without what others used before
+  /// Of all processes, with what the probe's own took outside its allocator before the first tensor and, of
+  /// several ranks, what NCCL is predicted to take after that (buffers of sends and receives).
+  Bytes predicted_device = 0;
+  Bytes probe_device = 0;  ///< measured: the whole card without what others used before
   PhaseMeasurement measured;
   /// Device: the probe against the prediction. Reserved: PyTorch against the prediction. Relative, signed.
   double probe_error() const;

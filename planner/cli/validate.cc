@@ -27,8 +27,9 @@ Result<Report> predict_on_card(const Job& job, const Hardware& hardware, const S
   return simulate(job, options);
 }
 
-/// A recorded run's phases, where CONFIG or `--recording` is one.
+/// A recorded run's phases, where `--recording` is one, or CONFIG as it stands.
 std::vector<gpu::RecordedPhase> recording(const Arguments& arguments) {
+  if (!arguments.has("--recording") && !arguments.common.overrides.empty()) return {};
   const std::string path = arguments.text("--recording", arguments.text("CONFIG"));
   const auto document = read_document(path);
   return document ? gpu::recorded_phases(*document) : std::vector<gpu::RecordedPhase>{};

@@ -73,7 +73,7 @@ Result<Measured> measured_of(const Document& recording, const std::string& file)
     HEADROOM_ASSIGN(phase.peak_reserved, whole(row, "peak_reserved", file));
     if (const Document* count = row.find("n_allocs")) phase.n_allocs = count->as_int();
     phase.ended_out_of_memory = text(row, "error") == "OutOfMemoryError";
-    nested = nested || row.find("depth") != nullptr;
+    nested = nested || (row.find("depth") != nullptr && is_update(phase.phase));
     out.phases.push_back(std::move(phase));
   }
   if (nested) out.phases = flatten(out.phases);

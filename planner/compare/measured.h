@@ -24,9 +24,9 @@ struct Measured {
   std::vector<MeasuredPhase> phases;  ///< in order
 };
 
-/// The `phases` of a recording. Nested phases of trainers that record calls within calls (with a `depth`) are
-/// brought to the phases that predictions have: generate, ref_logprob, and train_actor as the largest of
-/// train_step, backward and optimizer_step. Errors name FILE:LINE and key.
+/// The `phases` of a recording. Where a trainer's calls within calls were recorded (train_step, backward and
+/// optimizer_step with a `depth`), they are brought to the phases that predictions have: generate,
+/// ref_logprob, and train_actor as the largest of those three. Errors name FILE:LINE and key.
 Result<Measured> measured_of(const Document& recording, const std::string& file);
 Result<Measured> read_measured(const std::string& path);
 

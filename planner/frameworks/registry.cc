@@ -38,7 +38,7 @@ std::span<const Framework> frameworks() {
                 .settings_of = verl::settings_for,
                 .write = write_back},
       Framework{.name = "deepspeed-chat",
-                .summary = "DeepSpeed-Chat's PPO step: four DeepSpeed engines, ZeRO 0 to 2",
+                .summary = "DeepSpeed-Chat's PPO step: four DeepSpeed engines, ZeRO 0 to 3",
                 .detect = deepspeed_chat::detect,
                 .read = deepspeed_chat::read,
                 .knobs = nullptr,

@@ -31,6 +31,7 @@ EngineProcess::EngineProcess(const Job& job, const Engine& engine, const Hardwar
       total_(hardware.total_memory),
       context_(inside_trainer ? 0 : hardware.context + hardware.cublas_handle),
       communicators_(0),
+      graph_kernel_(hardware.graph_kernel),
       shared_handle_(inside_trainer ? hardware.cublas_handle : 0),
       work_(engine_work(job, engine)) {
   const std::int64_t ranks = engine.tensor * engine.pipeline;
@@ -48,6 +49,7 @@ Result<EngineProcess::Effect> EngineProcess::act(Verb verb, Bytes others) {
       host.others = others - shared_handle_;
       host.context = context_;
       host.communicators = communicators_;
+      host.graph_kernel = graph_kernel_;
       HEADROOM_ASSIGN(account_, engine::account(engine_, host, work_));
       effect.highest = engine::resident(account_, Residency::starting);
       state_ = Residency::awake;

@@ -39,7 +39,7 @@ class EngineProcess {
 
  private:
   const Engine& engine_;
-  Bytes total_, context_, communicators_, shared_handle_;
+  Bytes total_, context_, communicators_, graph_kernel_, shared_handle_;
   engine::Work work_;
   engine::Account account_;
   engine::Residency state_ = engine::Residency::absent;

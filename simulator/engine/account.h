@@ -18,6 +18,7 @@ struct Host {
   Bytes others = 0;                    ///< in use by other processes (the trainer, a reward engine)
   Bytes context = 0;                   ///< CUDA context and libraries of the engine's process
   std::optional<Bytes> communicators;  ///< its communicators, measured; none: an estimate by its groups
+  Bytes graph_kernel = 0;  ///< of each kernel in a captured graph, measured; 0: as on the reference
 };
 
 /// What it will be asked to do: the requests that one replica holds at a time.

@@ -63,14 +63,16 @@ std::optional<std::string> start_failure(const Engine& engine, const ModelSizes&
 
 }  // namespace
 
-Bytes vllm_graphs(const Engine& engine, const ModelSizes& sizes) {
+Bytes vllm_graphs(const Engine& engine, const ModelSizes& sizes, Bytes graph_kernel) {
   const std::vector<std::int64_t> captured = capture_sizes(engine);
   if (captured.empty()) return 0;
   std::int64_t graphs = static_cast<std::int64_t>(captured.size());
   if (engine.full_and_piecewise_graphs)
     graphs += std::count_if(captured.begin(), captured.end(),
                             [&](std::int64_t size) { return size <= engine.max_sequences; });
-  return kGraphPool + graphs * kGraphAtReferenceDepth * sizes.layers / kGraphReferenceDepth;
+  const Bytes driver = graph_kernel > 0 ? kGraphKernelsALayer * (graph_kernel - kGraphKernel) : 0;
+  return kGraphPool + graphs * sizes.layers * driver +
+         graphs * kGraphAtReferenceDepth * sizes.layers / kGraphReferenceDepth;
 }
 
 Account vllm_account(const Engine& engine, const ModelSizes& sizes, const Host& host, const Work& work) {
@@ -85,7 +87,7 @@ Account vllm_account(const Engine& engine, const ModelSizes& sizes, const Host& 
   account.activation = std::min(account.profiled_activation,
                                 activation_peak(engine, sizes, work.sequences * work.prompt, work.sequences));
   account.growth = sharded ? kProfiledGrowthSharded : kProfiledGrowthAlone;
-  account.graphs = vllm_graphs(engine, sizes);
+  account.graphs = vllm_graphs(engine, sizes, host.graph_kernel);
   account.leftover = kAsleepLeftover;
   account.requested = static_cast<Bytes>(std::ceil(engine.utilization * static_cast<double>(host.total)));
   const Bytes budget = kv_budget(engine, host, account);

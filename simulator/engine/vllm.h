@@ -14,7 +14,7 @@ namespace headroom::engine {
 Account vllm_account(const Engine& engine, const ModelSizes& sizes, const Host& host, const Work& work);
 
 /// Device memory of the captured graphs: a pool and so much a graph. With full and piecewise graphs, sizes up
-/// to max_sequences are captured twice.
-Bytes vllm_graphs(const Engine& engine, const ModelSizes& sizes);
+/// to max_sequences are captured twice. `graph_kernel` as in Host.
+Bytes vllm_graphs(const Engine& engine, const ModelSizes& sizes, Bytes graph_kernel);
 
 }  // namespace headroom::engine

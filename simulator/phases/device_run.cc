@@ -180,6 +180,7 @@ class DeviceRun {
     row.peak_reserved = row.reserved_start;
     row.at_peak_allocated = now.allocated;
     row.outside = t.outside.now().total();
+    row.communicators = t.outside.now().communicators;
     t.run->take_piece();
     return row;
   }
@@ -234,6 +235,7 @@ class DeviceRun {
       host_.loading(*job_.role(action.role));
     t->outside.begin(action);
     row.outside = t->outside.now().total();
+    row.communicators = t->outside.now().communicators;
     const Bytes others = occupancy_.now().total() - occupancy_.held(slot).total() + t->outside.now().total();
     t->room = total_memory() - others;
     t->run->set_others(others);

@@ -147,6 +147,7 @@ class Run {
                                       static_cast<double>(process.peak_reserved);
     const OutsideAllocator outside = outside_ ? outside_->now() : OutsideAllocator{};
     process.outside = outside.total();
+    process.communicators = outside.communicators;
     row.at_peak_device = process_on_device(process.at_peak_allocated, process.peak_reserved, outside);
     row.peak_device = row.at_peak_device.total();
     return row;

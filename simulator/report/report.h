@@ -25,6 +25,7 @@ struct ProcessPhase {
   double fragmentation_at_peak = 0;  ///< (reserved - allocated) / reserved at the reserved peak
   std::int64_t n_allocs = 0, segments = 0, retries = 0;
   Bytes outside = 0;            ///< context, communicators and libraries of this process on the device
+  Bytes communicators = 0;      ///< of these, a trainer's communicators
   Breakdown at_peak_allocated;  ///< at the first moment of that peak; sums to peak_allocated
   std::optional<std::string> out_of_memory;  ///< the allocator's message
 };

@@ -123,8 +123,18 @@ Status GpuMemory::work(const Operation& operation) {
   return worker_.run(placed_);
 }
 
-// Operations name the device's side only. What goes out goes to the host block made for it just before; what
-// comes in comes from a host block that is large enough.
+const GpuMemory::Host* GpuMemory::source(Bytes bytes) const {
+  const auto holds = [&](const Host& host) { return host.at != nullptr && host.bytes >= bytes; };
+  const auto pinned = std::find_if(hosts_.begin(), hosts_.end(), [&](const Host& host) {
+    return host.pinned != allocator::kNullPinnedBlock && holds(host);
+  });
+  if (pinned != hosts_.end()) return &*pinned;
+  if (last_host_ < hosts_.size() && holds(hosts_[last_host_])) return &hosts_[last_host_];
+  const auto any = std::find_if(hosts_.begin(), hosts_.end(), holds);
+  return any == hosts_.end() ? nullptr : &*any;
+}
+
+// Operations name the device's side only. What goes out goes to the host block made for it just before.
 Status GpuMemory::transfer(const Operation& operation) {
   const bool out = operation.kind == OperationKind::device_to_host;
   const auto operands = out ? operation.inputs : operation.outputs;
@@ -133,12 +143,7 @@ Status GpuMemory::transfer(const Operation& operation) {
   if (device.at == nullptr) return {};
   HEADROOM_ASSIGN(const cudaStream_t stream, streams_.get(operation.stream));
   const Host* host = last_host_ < hosts_.size() ? &hosts_[last_host_] : nullptr;
-  if (!out && (host == nullptr || host->bytes < device.bytes())) {
-    const auto found = std::find_if(hosts_.begin(), hosts_.end(), [&](const Host& one) {
-      return one.at != nullptr && one.bytes >= device.bytes();
-    });
-    host = found == hosts_.end() ? nullptr : &*found;
-  }
+  if (!out) host = source(device.bytes());
   if (host == nullptr || host->at == nullptr) return touch(device.at, device.bytes(), stream);
   const auto bytes = static_cast<std::size_t>(std::min(device.bytes(), host->bytes));
   if (out) return HEADROOM_CUDA(cudaMemcpyAsync(host->at, device.at, bytes, cudaMemcpyDeviceToHost, stream));

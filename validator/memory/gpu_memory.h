@@ -52,6 +52,9 @@ class GpuMemory final : public Memory {
     allocator::PinnedBlockId pinned = allocator::kNullPinnedBlock;
   };
   void give_back(Host& host);
+  /// Where `bytes` come from: a page-locked block where one is large enough (programs page-lock what comes
+  /// back often), else the newest or the first that is; null without any.
+  const Host* source(Bytes bytes) const;
   Status transfer(const Operation& operation);
   Status work(const Operation& operation);
 

@@ -14,7 +14,7 @@ for library in $(ldd "$bundle/headroom" "$bundle/validator_gpu_tests" | sed -n '
 done
 for case in "$root"/tests/data/rlhf/*.json; do cp "$case" "$bundle/cases/"; done
 cp "$root"/tests/data/deepspeed/*.json "$bundle/deepspeed/"
-cp "$root"/configs/examples/verl/*.yaml "$bundle/examples/"
-cp "$root"/validator/pytorch/*.py "$bundle/pytorch/"
+cp "$root"/configs/examples/verl/*.yaml "$root"/configs/examples/deepspeed-chat/*.yaml "$bundle/examples/"
+cp "$root"/validator/pytorch/*.py "$root/tests/support/recorder_checks.py" "$bundle/pytorch/"
 cp "$root"/validator/scripts/*.sh "$bundle/"
 du -sh "$bundle"

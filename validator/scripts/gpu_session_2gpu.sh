@@ -35,6 +35,10 @@ deepspeed() {
     validate "deepspeed-chat $case" --framework deepspeed-chat --nproc 2 "$bundle/deepspeed/$case.json"
   done
 }
+zero3_offload() {
+  VALIDATE_SECONDS=90 validate "deepspeed-chat opt-1.3b ZeRO-3, offload" --framework deepspeed-chat --nproc 2 \
+    "$bundle/examples/opt-1.3b-ppo-zero3-offload-2xh100.yaml"
+}
 torchrun() {
   part "torchrun fsdp-streams-q05" 60 python3 -m torch.distributed.run --standalone --nproc-per-node 2 --no-python \
     "$headroom" validate --framework torch "$bundle/cases/fsdp-streams-q05.json" >"$out/torchrun.txt" 2>&1
@@ -45,7 +49,7 @@ process_memory() {
 }
 
 shift 2
-[ $# -gt 0 ] || set -- jobs calibrate shard fsdp2 megatron deepspeed torchrun process_memory
+[ $# -gt 0 ] || set -- jobs calibrate shard fsdp2 megatron deepspeed zero3_offload torchrun process_memory
 for section in "$@"; do "$section"; done
 finish
 tail -n 5 "$out/torchrun.txt" 2>/dev/null

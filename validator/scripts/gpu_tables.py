@@ -4,12 +4,13 @@
 usage: python3 validator/scripts/gpu_tables.py          (from anywhere; --check fails where a document is out of date)
 
 validator/results/*/validate.jsonl holds one line a job: {"name": …, "validation": headroom.validation/1}; `pytorch` beside
-it the recordings that gave the third column; calibrate*.json the times of kernels, of which the last counts. Where a job
-was run on several days, the newest folder counts.
+it the recordings that gave the third column; summary.txt each part's exit code and seconds; calibrate*.json the times of
+kernels, of which the last counts. Of a job that ran several times on one kind of card, the last counts.
 """
 
 import json
 import pathlib
+import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -21,13 +22,29 @@ def gib(size):
     return f"{size / 2**30:.2f}"
 
 
+def endings(folder):
+    """Exit code and seconds of each validated job."""
+    summary = folder / "summary.txt"
+    if not summary.exists():
+        return {}
+    found = re.findall(r"^validate (.*): exit (\d+), (\d+) s$", summary.read_text(), re.MULTILINE)
+    return {name: (code, seconds) for name, code, seconds in found}
+
+
 def newest_runs():
+    """(job, kind of card, how many present) -> folder, validation, (exit code, seconds)"""
     runs = {}
-    for path in sorted(ROOT.glob("validator/results/*/validate.jsonl"), key=lambda p: p.parent.name[-10:]):
+    for path in sorted(ROOT.glob("validator/results/*/validate.jsonl"), key=lambda p: (p.parent.name[-10:], p)):
+        ends = endings(path.parent)
         for line in path.read_text().splitlines():
             run = json.loads(line)
-            runs[run["name"]] = (path.parent, run["validation"])
+            name, v = run["name"], run["validation"]
+            runs[name, v["gpu"], v.get("present", {"ranks": 1})["ranks"]] = path.parent, v, ends.get(name)
     return runs
+
+
+def card_of(measured):
+    return measured["gpu"].removeprefix("NVIDIA ").removesuffix(" 80GB HBM3")
 
 
 def percent(errors):
@@ -37,17 +54,17 @@ def percent(errors):
 
 
 def overview(runs):
-    yield "| job | card | ranks | phases | device peak against probe, mean / worst | reserved against PyTorch, mean / worst | operations | without a kernel |"
-    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"
-    for name, (_, v) in runs.items():
+    yield "| job | card | ranks | phases | device peak against probe, mean / worst | reserved against PyTorch, mean / worst | operations | without a kernel | exit | seconds |"
+    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    for (name, *_), (_, v, ended) in runs.items():
         present = v.get("present", {"ranks": 1, "of_job": 1})
         ranks = str(present["ranks"]) if present["ranks"] == present["of_job"] else f"{present['ranks']} of {present['of_job']}"
         operations = sum(kind["operations"] for kind in v["work"].values())
         touched = sum(kind["without_kernel"] for kind in v["work"].values())
         ends = " (out of memory, as asked)" if v["out_of_memory"] else ""
-        card = v["gpu"].removeprefix("NVIDIA ").removesuffix(" 80GB HBM3")
-        yield (f"| {name}{ends} | {card} | {ranks} | {v['probe_errors']['phases']} | {percent(v['probe_errors'])} | "
-               f"{'–' if v['out_of_memory'] else percent(v['pytorch_errors'])} | {operations:,} | {touched:,} |")
+        yield (f"| {name}{ends} | {card_of(v)} | {ranks} | {v['probe_errors']['phases']} | {percent(v['probe_errors'])} | "
+               f"{'–' if v['out_of_memory'] else percent(v['pytorch_errors'])} | {operations:,} | {touched:,} | "
+               f"{' | '.join(ended or ('–', '–'))} |")
 
 
 def highest(rows, *path):
@@ -63,18 +80,18 @@ def highest(rows, *path):
 def columns(runs):
     yield "| job, peaks of the run, GiB | allocated: predicted | probe | PyTorch | reserved: predicted | probe | PyTorch |"
     yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
-    for name, (folder, v) in runs.items():
+    for (name, *_), (folder, v, _) in runs.items():
         recorded = folder / "pytorch" / f"{name}.json"
         if not recorded.exists() or not v["phases"]:
             continue
         cells = [highest(v["phases"], who, what) for what in ("allocated", "reserved")
                  for who in ("predicted", "probe", "pytorch")]
-        yield f"| {name} | " + " | ".join("–" if cell is None else gib(cell) for cell in cells) + " |"
+        yield f"| {name}, {card_of(v)} | " + " | ".join("–" if cell is None else gib(cell) for cell in cells) + " |"
 
 
 def versions(runs):
     seen = {}
-    for _, v in runs.values():
+    for _, v, _ in runs.values():
         for what, version in v["versions"].items():
             seen.setdefault(what, set()).add(version)
     named = {"cuda": "CUDA", "driver": "driver", "nccl": "NCCL"}
@@ -84,7 +101,7 @@ def versions(runs):
 def over_all(runs):
     """Jobs that ended, at full depth: the mean of their means and the worst phase of all."""
     def figures(key):
-        found = [v[key] for name, (_, v) in runs.items()
+        found = [v[key] for (name, *_), (_, v, _) in runs.items()
                  if v[key]["phases"] and not v["out_of_memory"] and "quick" not in name]
         return len(found), sum(e["mean"] for e in found) / len(found), max(e["worst"] for e in found)
     for key, whom in (("probe_errors", "device peak against the probe"), ("pytorch_errors", "reserved peak against PyTorch")):
@@ -105,8 +122,7 @@ def kernels():
     for r in rows:
         share.setdefault(r["kind"].removeprefix("kernel "), {})[r["dtype"]] = 100 * rate(r) / copy
     least = min((value, name, dtype) for name, by in share.items() for dtype, value in by.items())
-    card = measured["gpu"].removeprefix("NVIDIA ").removesuffix(" 80GB HBM3")
-    yield (f"Kernels on one {card} (`{path.relative_to(ROOT)}`): a copy moves {copy / 1e9:,.0f} GB/s; matrix products reach "
+    yield (f"Kernels on one {card_of(measured)} (`{path.relative_to(ROOT)}`): a copy moves {copy / 1e9:,.0f} GB/s; matrix products reach "
            f"{flops('matrix'):.0f} TFLOP/s, attention {flops('attention forward'):.0f} forward and "
            f"{flops('attention backward'):.0f} backward. Share of the copy's rate, the least "
            f"{least[0]:.0f} % ({least[1]}, {least[2]}):")

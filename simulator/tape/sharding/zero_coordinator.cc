@@ -196,8 +196,11 @@ void ZeroCoordinator::gather(const std::vector<std::size_t>& wanted) {
   std::vector<Tensor> visiting;  // parts that come from the host
   if (options_.offload_parameters)
     for (const std::size_t i : made->parameters)
-      if (parameters_[i].on_host)
+      if (parameters_[i].on_host) {
         visiting.push_back(tape_.empty({parameters_[i].part}, options_.dtype, kGather));
+        if (tape_.wants_operations())
+          Work(tape_, OperationKind::host_to_device, kGather).out(visiting.back()).run();
+      }
   made->joint = tape_.empty({parts * options_.ranks}, options_.dtype, wanted.size() == 1 ? kGather : kJoint);
   if (tape_.wants_operations())
     Work(tape_, OperationKind::all_gather, kGather).out(made->joint).sizes({options_.ranks}).run();

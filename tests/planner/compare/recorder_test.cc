@@ -10,22 +10,38 @@
 namespace headroom::compare {
 namespace {
 
-/// Runs the recorder on a stand-in for PyTorch; empty where this machine has no Python.
-std::string record() {
-  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "headroom_recorder";
-  std::filesystem::create_directories(folder);
-  const std::string out = (folder / "run.json").string();
-  const std::string command =
-      "PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=" + test::source("tests/support/fake_torch").string() +
-      " python3 " + test::source("tests/support/fake_torch/record_run.py").string() + " " +
-      test::source("validator/pytorch").string() + " " + out;
-  if (std::system("python3 -c '' 2>/dev/null") != 0) return {};
-  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+/// A folder of this test's own.
+std::filesystem::path folder() {
+  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+  const auto out =
+      std::filesystem::path(::testing::TempDir()) / ("headroom_recorder_" + std::string(test->name()));
+  std::filesystem::create_directories(out);
+  return out;
+}
+
+bool has_python() {
+  return std::system("python3 -c '' 2>/dev/null") == 0;
+}
+
+/// `script` of tests/support on the recorder, with the stand-in for PyTorch in front of a real one.
+int run_python(const std::string& script, const std::string& arguments, bool stand_in = true) {
+  const std::string command = "PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=" +
+                              (stand_in ? test::source("tests/support/fake_torch").string() : "") +
+                              " python3 " + test::source("tests/support/" + script).string() + " " +
+                              test::source("validator/pytorch").string() + " " + arguments;
+  return std::system(command.c_str());
+}
+
+/// A made-up run of twenty steps that `leaks` or `fragments`; empty where this machine has no Python.
+std::string record(const std::string& how) {
+  if (!has_python()) return {};
+  const std::string out = (folder() / "run.json").string();
+  EXPECT_EQ(run_python("fake_torch/record_run.py", out + " " + how), 0);
   return out;
 }
 
 TEST(Recorder, WritesWhatCompareReads) {
-  const std::string file = record();
+  const std::string file = record("leaks");
   if (file.empty()) GTEST_SKIP() << "skipped: no python3";
   const auto measured = read_measured(file);
   ASSERT_TRUE(measured) << measured.error().text();
@@ -44,13 +60,46 @@ TEST(Recorder, WritesWhatCompareReads) {
 }
 
 TEST(Recorder, ARunThatLeaksIsSaidToGrow) {
-  const std::string file = record();
+  const std::string file = record("leaks");
   if (file.empty()) GTEST_SKIP() << "skipped: no python3";
   const auto measured = read_measured(file);
   ASSERT_TRUE(measured);
   const std::string text = trend_text(trends(compare(Report{}, *measured)));
   EXPECT_NE(text.find("memory grows in train_actor"), std::string::npos) << text;
   EXPECT_NE(text.find("64.00 MiB a step"), std::string::npos) << text;
+}
+
+TEST(Recorder, ARunThatFragmentsIsSaidTo) {
+  const std::string file = record("fragments");
+  if (file.empty()) GTEST_SKIP() << "skipped: no python3";
+  const auto measured = read_measured(file);
+  ASSERT_TRUE(measured);
+  const std::string text = trend_text(trends(compare(Report{}, *measured)));
+  EXPECT_NE(text.find("fragmentation accumulates in generate"), std::string::npos) << text;
+  EXPECT_EQ(text.find("memory grows"), std::string::npos) << text;
+}
+
+TEST(Recorder, KeepsItsPromisesOnTheStandIn) {
+  if (!has_python()) GTEST_SKIP() << "skipped: no python3";
+  EXPECT_EQ(run_python("recorder_checks.py", folder().string()), 0);
+}
+
+TEST(Recorder, KeepsItsPromisesOnPyTorch) {
+  if (std::system("python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null") != 0)
+    GTEST_SKIP() << "skipped: no PyTorch with a GPU";
+  EXPECT_EQ(run_python("recorder_checks.py", folder().string(), false), 0);
+}
+
+TEST(Measured, PhasesWithinPhasesStay) {
+  const auto document = parse_document(R"({"phases": [
+    {"step": 0, "phase": "actor_logprob", "depth": 1, "peak_alloc": 2, "peak_reserved": 3},
+    {"step": 0, "phase": "experience", "peak_alloc": 1, "peak_reserved": 3}]})",
+                                       "run.json");
+  ASSERT_TRUE(document) << document.error().text();
+  const auto measured = measured_of(*document, "run.json");
+  ASSERT_TRUE(measured);
+  ASSERT_EQ(measured->phases.size(), 2u);
+  EXPECT_EQ(measured->phases[0].phase, "actor_logprob");
 }
 
 TEST(Compare, HoldsLaterStepsAgainstTheLastPredictedOne) {

@@ -102,6 +102,18 @@ TEST(Vllm, VersionsDecideWhatComesOutOfTheCache) {
   EXPECT_EQ(run.account().graphs, 0);
 }
 
+TEST(Vllm, ADriverWithLargerGraphNodesTakesThemForEveryLayerOfEveryGraph) {
+  SevenB run;
+  run.engine.full_and_piecewise_graphs = false;
+  const Bytes as_logged = run.account().graphs;
+  run.host.graph_kernel = 2016;  // the machine that the logs are from
+  EXPECT_EQ(run.account().graphs, as_logged);
+  run.host.graph_kernel = 2016 + 1000;
+  constexpr std::int64_t kLayers = 28, kKernelsALayer = 12;
+  EXPECT_EQ(run.account().graphs - as_logged,
+            std::ssize(capture_sizes(run.engine)) * kLayers * kKernelsALayer * 1000);
+}
+
 TEST(Vllm, ReservesAreSetOutright) {
   SevenB run;
   run.engine.kv_bytes = 4 * kGiB;

@@ -1,5 +1,5 @@
 """Records a small made-up run through validator/pytorch/headroom_recorder.py, on the stand-in for PyTorch beside this
-file: record_run.py RECORDER_FOLDER OUT.json"""
+file: record_run.py RECORDER_FOLDER OUT.json leaks|fragments"""
 
 import sys
 
@@ -8,7 +8,8 @@ sys.path.insert(0, sys.argv[1])
 import headroom_recorder as headroom
 import torch
 
-GIB = 1 << 30
+GIB, LOST = 1 << 30, 64 << 20  # LOST: a step
+leaks = sys.argv[3] == "leaks"
 
 
 class Trainer:
@@ -18,7 +19,8 @@ class Trainer:
 
     def update(self):
         torch.cuda.allocate(4 * GIB)
-        torch.cuda.free(4 * GIB - (64 << 20))  # 64 MiB a step stay
+        torch.cuda.free(4 * GIB - LOST * leaks)
+        torch.cuda.fragment(LOST * (not leaks))
 
 
 headroom.start(sys.argv[2], {"name": "made-up"})

@@ -44,6 +44,33 @@ TEST(Validation, CountsNeighboursAndTakesTheProbesOwnOverhead) {
   EXPECT_EQ(v.rows[1].probe_reserved, 0) << "the trainer rests while the engine works";
 }
 
+/// A job whose ranks send to each other from its second phase on.
+Report sending(Bytes links) {
+  Report out = report(10 * kGiB, 0, kGiB);
+  auto& phases = out.devices[0].phases;
+  phases[1].processes[0] = phases[0].processes[0];
+  for (PhaseReport& phase : phases) phase.processes[0].communicators = kGiB / 2;
+  phases[1].peak_device += links;
+  phases[1].processes[0].outside += links;
+  phases[1].processes[0].communicators += links;
+  return out;
+}
+
+TEST(Validation, WhatNcclTakesLaterIsPredictedNotTakenOver) {
+  Probe two = probe(10 * kGiB, 0);
+  two.present = {.ranks = 2, .rank = 0, .of_job = 2, .communicators = 1, .communicator_bytes = kGiB / 2};
+  two.phases[1].card_peak += 446 * kMiB;
+  const Validation right = compare(sending(446 * kMiB), two, {});
+  for (const ValidationRow& row : right.rows) EXPECT_EQ(row.predicted_device, row.probe_device) << row.phase;
+  const Validation wrong = compare(sending(100 * kMiB), two, {});
+  EXPECT_EQ(wrong.rows[1].probe_device - wrong.rows[1].predicted_device, 346 * kMiB);
+}
+
+TEST(Validation, ARankAloneHasNobodyToSendTo) {
+  const Validation v = compare(sending(446 * kMiB), probe(10 * kGiB, 0), {});
+  for (const ValidationRow& row : v.rows) EXPECT_EQ(row.predicted_device, row.probe_device) << row.phase;
+}
+
 TEST(Validation, ErrorsAreOfTheDevicePeakAndSigned) {
   const Validation v = compare(report(10 * kGiB, 30 * kGiB, kGiB), probe(11 * kGiB, 30 * kGiB), {});
   EXPECT_NEAR(v.rows[0].probe_error(), -1.0 / (11 + 600.0 / 1024), 1e-6);
