@@ -2,15 +2,17 @@
 
 #include <algorithm>
 
+#include "simulator/tape/modules/alibi.h"
 #include "simulator/tape/modules/eager_attention.h"
 #include "simulator/tape/modules/position_ids.h"
 #include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/in_place.h"
 #include "simulator/tape/operations/pointwise.h"
 
 namespace headroom::tape {
 namespace {
 
-const std::uint16_t kScale = operation_name("embed_scale"), kAlibi = operation_name("build_alibi_tensor");
+const std::uint16_t kScale = operation_name("embed_scale");
 
 }  // namespace
 
@@ -34,12 +36,15 @@ BlockDecoder::BlockDecoder(Tape& tape, const Architecture& architecture, const D
     kinds_[slides(i) ? 1 : 0] = true;
     build_layer(layers_[static_cast<std::size_t>(i)], i);
   }
+  if (form.both_masks) kinds_[0] = kinds_[1] = true;
   if (form.rotary_first) build_rotary();
   final_norm_.build(*this, body + "." + std::string(form.final_norm), decoder_.final_norm, -1);
   final_norm_.form = norm_form(form);
   if (!form.rotary_first) build_rotary();
+  Tensor compared;
   for (const RotaryEmbedding& rotary : rotary_)
-    if (rotary.frequencies.defined()) rotary.initialise(*this);
+    if (rotary.frequencies.defined()) compared = rotary.initialise(*this);
+  compared.reset();
   build_head(embedding_, std::string(form.head));
 }
 
@@ -73,8 +78,8 @@ void BlockDecoder::build_layer(DecoderLayer& own, int index) {
 }
 
 void BlockDecoder::build_rotary() {
-  if (decoder_.position != PositionKind::rotary) return;
-  std::int64_t turned = 0;
+  if (!makes_rotary()) return;
+  std::int64_t turned = form_.alibi_in_mask ? decoder_.layer(0).attention.head_dim : 0;
   for (const LayerGroup& group : decoder_.groups) turned = std::max(turned, group.layer.attention.rotary_dim);
   const std::string name = std::string(form_.body) + ".rotary_emb";
   rotary_[0].build(*this, name, turned);
@@ -108,12 +113,10 @@ BlockDecoder::Positions BlockDecoder::positions_for(bool sliding, const ModelInp
       input.attention_mask.defined() ? input.attention_mask.size(1) : input.ids.size(1);
   const std::int64_t tokens = input.ids.size(1);
   std::int64_t held = 0;
-  if (sliding && columns - tokens >= window()) held = window() - 1 + tokens;
+  if (sliding && window() > 0 && columns - tokens >= window()) held = window() - 1 + tokens;
   MaskKind kind = form_.always_masked ? MaskKind::always : MaskKind::causal;
   if (sliding && columns >= window()) kind = MaskKind::sliding;
   out.mask = attention_mask(options_.attention, input, positions, dtype, kind, held);
-  if (decoder_.position == PositionKind::alibi)
-    out.cos = tape_.empty({input.ids.size(0) * decoder_.layer(0).attention.heads, 1, columns}, dtype, kAlibi);
   return out;
 }
 
@@ -121,15 +124,30 @@ Tensor BlockDecoder::hidden_states(const ModelInput& input) {
   const ModuleScope body(tape_, body_module_);
   Tensor embeddings;
   Tensor hidden = embed_tokens(input, embeddings);
+  Tensor visible, alibi;
+  if (decoder_.position == PositionKind::alibi) {
+    const Shape tokens{input.ids.size(0), input.ids.size(1)};
+    visible = input.attention_mask.defined() ? input.attention_mask : fill(tape_, tokens, DType::int64);
+    alibi = build_alibi(visible, decoder_.layer(0).attention.heads,
+                        form_.alibi_in_mask ? DType::bf16 : DType::fp32, embeddings.dtype());
+  }
   Tensor positions =
       input.position_ids.defined() ? input.position_ids : make_position_ids(tape_, input.ids.size(1));
   Positions kinds[2];
   for (int kind : {0, 1})
     if (kinds_[kind]) kinds[kind] = positions_for(kind == 1, input, positions, embeddings.dtype());
-  if (decoder_.position == PositionKind::rotary) {
-    const bool wide = form_.rotary == RotaryForm::halves_fp32 || form_.rotary == RotaryForm::complex;
+  if (alibi.defined() && form_.alibi_in_mask)
+    kinds[0].mask = alibi_mask(std::move(kinds[0].mask), alibi);
+  else if (alibi.defined())
+    kinds[0].cos = alibi;
+  if (makes_rotary()) {
+    const bool wide = form_.rotary == RotaryForm::halves_fp32;
     for (int kind : {0, 1}) {
       if (!kinds[kind].used || (kind == 1 && kinds[0].used && !two_rotaries_)) continue;
+      if (form_.rotary == RotaryForm::complex) {
+        kinds[kind].cos = rotary_[0].complex(positions);
+        continue;
+      }
       auto [cos, sin] = rotary_[two_rotaries_ ? kind : 0](positions, wide ? DType::fp32 : embeddings.dtype());
       kinds[kind].cos = std::move(cos);
       kinds[kind].sin = std::move(sin);
@@ -145,7 +163,7 @@ Tensor BlockDecoder::hidden_states(const ModelInput& input) {
     KvCache* cache = input.cache;
     hidden = run_layer(i, hidden, {shared.sin, shared.cos, positions, shared.mask},
                        [this, &layer, i, cache](const Tensor& in, std::span<const Tensor> kept) {
-                         return run(layer, in, {kept[1], kept[0], kept[3], cache, i});
+                         return run(layer, in, {kept[1], kept[0], kept[3], cache, i, in.size(1)});
                        });
   }
   hidden = final_norm_(hidden);
@@ -154,6 +172,7 @@ Tensor BlockDecoder::hidden_states(const ModelInput& input) {
     drop(positions, embeddings);
   else
     drop(embeddings, positions);
+  drop(alibi, visible);
   for (Positions& kind : kinds) drop(kind.mask, kind.sin, kind.cos);
   return hidden;
 }
@@ -180,7 +199,7 @@ Tensor BlockDecoder::run(const DecoderLayer& layer, const Tensor& input, const L
   hidden = join(residual, hidden, attention_behind);
   residual = hidden;
   if (!behind) hidden = layer.norms[1](hidden);
-  hidden = layer.mlp(hidden);
+  hidden = layer.mlp(hidden, shared.decoding());
   hidden = join(residual, hidden, mlp_behind);
   return hidden;
 }
@@ -193,10 +212,12 @@ Tensor BlockDecoder::run_named(const DecoderLayer& layer, const Tensor& input, c
   Tensor hidden = layer.norms[0](input);
   Tensor attention = layer.attention(options_, hidden, shared, weights);
   residual = add(residual, attention);
-  Tensor wide = layer.mlp(layer.norms[1](residual));
-  hidden = add(residual, wide);
-  drop(residual, attention, weights, wide);
-  return hidden;
+  Tensor normed = layer.norms[1](residual);
+  Tensor wide = layer.mlp(normed, shared.decoding());
+  if (!form_.named_norms) normed.reset();
+  Tensor out = add(residual, wide);
+  drop(residual, hidden, attention, weights, normed, wide);
+  return out;
 }
 
 /// Both branches read the layer's input, through one norm or one each.
@@ -207,9 +228,10 @@ Tensor BlockDecoder::run_parallel(const DecoderLayer& layer, const Tensor& input
   Tensor own;
   if (layer.norms[1].norm.present()) own = layer.norms[1](input);
   Tensor attention = layer.attention(options_, hidden, shared, weights);
-  Tensor wide = layer.mlp(own.defined() ? own : hidden);
-  Tensor sum = add(attention, wide);
-  Tensor out = add(std::move(sum), input);
+  Tensor wide = layer.mlp(own.defined() ? own : hidden, shared.decoding());
+  if (form_.sum_in_place) wide = add_in_place_of(std::move(wide), attention);
+  Tensor sum = form_.sum_in_place ? wide : add(attention, wide);
+  Tensor out = form_.sum_in_place ? add(input, sum) : add(std::move(sum), input);
   drop(hidden, own, attention, wide);
   return out;
 }

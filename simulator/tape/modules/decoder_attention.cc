@@ -1,13 +1,22 @@
 #include "simulator/tape/modules/decoder_attention.h"
 
+#include <array>
+
 #include "simulator/tape/modules/attention_core.h"
 #include "simulator/tape/modules/eager_attention.h"
 #include "simulator/tape/modules/rotary.h"
 #include "simulator/tape/operations/attention.h"
 #include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/experts.h"
+#include "simulator/tape/operations/in_place.h"
 #include "simulator/tape/operations/views.h"
 
 namespace headroom::tape {
+namespace {
+
+const std::uint16_t kKeys = operation_name("aten::new_empty");
+
+}  // namespace
 
 void DecoderAttention::describe(Model& model, const DecoderForm& form, const Attention& spec,
                                 const std::string& name) {
@@ -15,6 +24,7 @@ void DecoderAttention::describe(Model& model, const DecoderForm& form, const Att
   spec_ = spec;
   hidden_ = model.decoder().hidden;
   module_ = model.intern(name);
+  for (LinearLayer* layer : {&packed_, &output_}) layer->product = form.product_linears;
 }
 
 bool DecoderAttention::build(Model& model, const DecoderForm& form, char part, const Layer& layer,
@@ -99,9 +109,14 @@ DecoderAttention::Heads DecoderAttention::project(const Tensor& hidden) const {
     heads.value = split_heads(std::move(heads.value), none);
     return heads;
   }
-  heads.query = split_heads(query_(hidden), query_norm_);
-  heads.key = split_heads(key_(hidden), key_norm_);
-  heads.value = split_heads(value_(hidden), {});
+  const NormLayer none;
+  heads.query = split_heads(query_(hidden), form_->late_norms ? none : query_norm_);
+  heads.key = split_heads(key_(hidden), form_->late_norms ? none : key_norm_);
+  heads.value = split_heads(value_(hidden), none);
+  if (form_->late_norms) {
+    heads.query = query_norm_(heads.query);
+    heads.key = key_norm_(heads.key);
+  }
   return heads;
 }
 
@@ -124,24 +139,28 @@ DecoderAttention::Heads DecoderAttention::unpack(Tensor packed) const {
   } else if (form_->qkv_form == QkvForm::shared) {
     const Tensor parts = view(packed, {batch, tokens, spec_.heads + 2, d});
     heads.query = transpose(slice(parts, 2, 0, spec_.heads), 1, 2);
-    // Indexed by lists, which copies.
-    heads.key = transpose(clone(slice(parts, 2, spec_.heads, 1)), 1, 2);
-    heads.value = transpose(clone(slice(parts, 2, spec_.heads + 1, 1)), 1, 2);
+    heads.key = transpose(index_one(parts, 2), 1, 2);
+    heads.value = transpose(index_one(parts, 2), 1, 2);
   } else {
-    const bool widened = form_->qkv_form == QkvForm::widened;
     const Tensor parts = view(packed, {batch, tokens, spec_.kv_heads, groups + 2, d});
-    const auto flat = [&](Tensor part) {
-      return transpose(reshape(std::move(part), {batch, tokens, -1, d}), 1, 2);
+    const auto flat = [&](const Tensor& part) {
+      return transpose(reshape(part, {batch, tokens, -1, d}), 1, 2);
     };
-    const auto one = [&](std::int64_t at) {
-      Tensor part = slice(parts, 3, at, 1);
-      if (!widened) return transpose(squeeze(std::move(part), 3), 1, 2);
-      part = clone(std::move(part));
-      return flat(expand(std::move(part), {batch, tokens, spec_.kv_heads, groups, d}));
-    };
-    heads.query = flat(slice(parts, 3, 0, groups));
-    heads.key = one(groups);
-    heads.value = one(groups + 1);
+    if (form_->qkv_form == QkvForm::widened) {
+      const Tensor query = slice(parts, 3, 0, groups);
+      const Tensor one_key = index_one(parts, 3), one_value = index_one(parts, 3);
+      const auto wide = [&](const Tensor& one) {
+        return expand(one, {batch, tokens, spec_.kv_heads, groups, d});
+      };
+      const Tensor key = wide(one_key), value = wide(one_value);
+      heads.query = flat(query);
+      heads.key = flat(key);
+      heads.value = flat(value);
+    } else {
+      heads.query = flat(slice(parts, 3, 0, groups));
+      heads.key = transpose(squeeze(slice(parts, 3, groups, 1), 3), 1, 2);
+      heads.value = transpose(squeeze(slice(parts, 3, groups + 1, 1), 3), 1, 2);
+    }
   }
   heads.packed = std::move(packed);
   return heads;
@@ -157,25 +176,43 @@ DecoderAttention::Heads DecoderAttention::project_latent(const Tensor& hidden,
   else
     query = query_(hidden);
   query = transpose(view(std::move(query), {batch, tokens, -1, a.head_dim}), 1, 2);
-  Tensor query_pass = slice(query, -1, 0, a.nope_dim),
-         query_turned = slice(query, -1, a.nope_dim, a.rope_dim);
+  std::vector<Tensor> parts = split(query, -1, std::array{a.nope_dim, a.rope_dim});
+  const Tensor query_pass = std::move(parts[0]);
+  Tensor query_turned = std::move(parts[1]);
   Tensor compressed = kv_down_(hidden);
-  Tensor key_pass = slice(compressed, -1, 0, a.kv_rank),
-         key_turned = slice(compressed, -1, a.kv_rank, a.rope_dim);
-  key_pass = kv_up_(key_norm_(std::move(key_pass)));
-  key_pass = transpose(view(std::move(key_pass), {batch, tokens, -1, a.nope_dim + a.value_head_dim}), 1, 2);
-  Tensor both = std::move(key_pass);
-  key_pass = slice(both, -1, 0, a.nope_dim);
+  parts = split(compressed, -1, std::array{a.kv_rank, a.rope_dim});
+  Tensor latent = view(key_norm_(parts[0]), {batch, 1, tokens, a.kv_rank});
+  Tensor key_turned = view(std::move(parts[1]), {batch, 1, tokens, a.rope_dim});
+  parts.clear();
   Heads heads;
-  heads.value = slice(both, -1, a.nope_dim, a.value_head_dim);
-  both.reset();
-  key_turned = view(std::move(key_turned), {batch, 1, tokens, a.rope_dim});
   rotate(form_->rotary, query_turned, key_turned, input.cos, input.sin, heads.held);
-  key_turned = expand(std::move(key_turned), {batch, a.heads, tokens, a.rope_dim});
+  // The cache holds what is compressed.
+  if (input.cache != nullptr) {
+    const auto layer = static_cast<std::size_t>(input.index);
+    input.cache->update(hidden.tape(), layer, latent, key_turned);
+    latent = input.cache->layers[layer].keys;
+    key_turned = input.cache->layers[layer].values;
+  }
   heads.query = cat(query_pass, query_turned, -1);
-  heads.key = cat(key_pass, key_turned, -1);
-  drop(query, query_pass, query_turned, compressed, key_pass, key_turned);
+  expand_latent(heads, latent, key_turned);
+  heads.held = {std::move(query), std::move(query_turned), std::move(compressed), std::move(latent),
+                std::move(key_turned)};
   return heads;
+}
+
+/// Keys and values [B,heads,columns,..] out of what is compressed, [B,1,columns,rank], and the part that
+/// turned.
+void DecoderAttention::expand_latent(Heads& heads, const Tensor& latent, const Tensor& turned) const {
+  const Attention& a = spec_;
+  const std::int64_t batch = latent.size(0), columns = latent.size(2);
+  Tensor both = view(kv_up_(latent), {batch, columns, -1, a.nope_dim + a.value_head_dim});
+  both = transpose(std::move(both), 1, 2);
+  std::vector<Tensor> parts = split(both, -1, std::array{a.nope_dim, a.value_head_dim});
+  const Tensor wide = expand(turned, {batch, a.heads, columns, a.rope_dim});
+  Tensor key = latent.tape().empty({batch, a.heads, columns, a.head_dim}, both.dtype(), kKeys);
+  key = copy_into_part(std::move(key), parts[0]);
+  heads.key = copy_into_part(std::move(key), wide);
+  heads.value = std::move(parts[1]);
 }
 
 Tensor DecoderAttention::attend(const ModelOptions& options, Heads& heads, const Tensor& mask,
@@ -188,7 +225,8 @@ Tensor DecoderAttention::attend(const ModelOptions& options, Heads& heads, const
   Tensor out;
   if (mask.defined()) {
     // SDPA widens grouped heads itself only without a mask.
-    const Tensor key = repeat_heads(heads.key, spec_.heads), value = repeat_heads(heads.value, spec_.heads);
+    const std::int64_t wide = form_->always_masked ? heads.key.size(1) : spec_.heads;
+    const Tensor key = repeat_heads(heads.key, wide), value = repeat_heads(heads.value, wide);
     out = masked_attention(heads.query, key, value, mask);
   } else {
     out = attention_core(options, heads.query, heads.key, heads.value);
@@ -208,7 +246,7 @@ Tensor DecoderAttention::operator()(const ModelOptions& options, const Tensor& h
     heads = project(hidden);
     if (spec_.rotary_dim > 0) rotate(form_->rotary, heads.query, heads.key, input.cos, input.sin, heads.held);
   }
-  if (input.cache != nullptr) {
+  if (input.cache != nullptr && spec_.kind != AttentionKind::latent) {
     const auto layer = static_cast<std::size_t>(input.index);
     if (spec_.sliding_window > 0) {
       input.cache->slide(tape, layer, heads.key, heads.value, spec_.sliding_window);

@@ -14,6 +14,8 @@ struct LayerInput {
   const Tensor &cos, &sin, &mask;
   KvCache* cache = nullptr;
   int index = 0;
+  std::int64_t tokens = 0;  ///< of a sequence
+  bool decoding() const { return cache != nullptr && tokens == 1; }
 };
 
 /// A decoder's self-attention as its family's code runs it: projections (separate, fused or latent), norms
@@ -39,6 +41,7 @@ class DecoderAttention {
   Heads project(const Tensor& hidden) const;
   Heads unpack(Tensor packed) const;
   Heads project_latent(const Tensor& hidden, const LayerInput& input) const;
+  void expand_latent(Heads& heads, const Tensor& latent, const Tensor& turned) const;
   Tensor attend(const ModelOptions& options, Heads& heads, const Tensor& mask, Tensor& weights) const;
 
   const DecoderForm* form_ = nullptr;

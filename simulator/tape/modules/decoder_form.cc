@@ -37,8 +37,9 @@ constexpr DecoderForm kForms[] = {
     {.family = "deepseek_v3",
      .order = "Lm12",
      .experts_order = "ers",
-     .rotary = RotaryForm::deinterleaved,
-     .router = RouterForm::sigmoid_fp32},
+     .rotary = RotaryForm::interleaved,
+     .router = RouterForm::sigmoid_fp32,
+     .normalised_weights = true},
     {.family = "falcon",
      .order = "fom1",
      .body = "transformer",
@@ -51,7 +52,26 @@ constexpr DecoderForm kForms[] = {
      .up = "dense_h_to_4h",
      .down = "dense_4h_to_h",
      .qkv_form = QkvForm::shared,
-     .always_masked = true},
+     .always_masked = true,
+     .product_linears = true,
+     .sum_in_place = true},
+    {.family = "falcon:sequential",
+     .order = "fom21",
+     .body = "transformer",
+     .embedding = "word_embeddings",
+     .layers = "h",
+     .final_norm = "ln_f",
+     .attention = "self_attention",
+     .qkv = "query_key_value",
+     .output = "dense",
+     .up = "dense_h_to_4h",
+     .down = "dense_4h_to_h",
+     .qkv_form = QkvForm::by_head,
+     .named_branches = true,
+     .named_norms = true,
+     .always_masked = true,
+     .alibi_in_mask = true,
+     .product_linears = true},
     {.family = "falcon:two_norms",
      .order = "fom12",
      .body = "transformer",
@@ -65,7 +85,9 @@ constexpr DecoderForm kForms[] = {
      .down = "dense_4h_to_h",
      .norms = {"ln_attn", "ln_mlp", "", ""},
      .qkv_form = QkvForm::widened,
-     .always_masked = true},
+     .always_masked = true,
+     .product_linears = true,
+     .sum_in_place = true},
     {.family = "gemma", .scale_buffer = true},
     {.family = "gemma2",
      .order = "qkvoQKm1324",
@@ -78,13 +100,15 @@ constexpr DecoderForm kForms[] = {
      .norms = {"input_layernorm", "pre_feedforward_layernorm", "post_attention_layernorm",
                "post_feedforward_layernorm"},
      .scale_buffer = true,
-     .two_rotaries = true},
+     .two_rotaries = true,
+     .late_norms = true},
     {.family = "gemma3_text",
      .order = "qkvoQKm1324",
      .norms = {"input_layernorm", "pre_feedforward_layernorm", "post_attention_layernorm",
                "post_feedforward_layernorm"},
      .scale_buffer = true,
-     .two_rotaries = true},
+     .two_rotaries = true,
+     .late_norms = true},
     {.family = "glm", .rotary = RotaryForm::pairs},
     {.family = "glm4",
      .order = "qkvoQKm1234",
@@ -120,14 +144,14 @@ constexpr DecoderForm kForms[] = {
      .qkv_form = QkvForm::groups},
     {.family = "llama"},
     {.family = "mistral"},
-    {.family = "mixtral"},
+    {.family = "mixtral", .normalised_weights = true},
     {.family = "olmo", .rotary = RotaryForm::halves_fp32, .late_views = true},
     {.family = "olmo2",
      .norms = {"post_attention_layernorm", "post_feedforward_layernorm", "", ""},
      .rotary = RotaryForm::halves_fp32,
      .late_norm_cast = true,
      .late_views = true},
-    {.family = "olmoe", .late_views = true},
+    {.family = "olmoe", .router = RouterForm::softmax_cast, .late_views = true},
     {.family = "phi",
      .order = "qkvoQKm1",
      .final_norm = "final_layernorm",
@@ -141,10 +165,14 @@ constexpr DecoderForm kForms[] = {
     {.family = "phi3", .order = "ofm12", .rotary = RotaryForm::joined},
     {.family = "qwen2"},
     {.family = "qwen2_5_vl", .body = "model.language_model"},
-    {.family = "qwen2_moe", .experts_order = "resx", .shared = "shared_expert"},
+    {.family = "qwen2_moe",
+     .experts_order = "resx",
+     .shared = "shared_expert",
+     .router = RouterForm::softmax_cast,
+     .both_masks = true},
     {.family = "qwen2_vl", .body = "model.language_model"},
     {.family = "qwen3"},
-    {.family = "qwen3_moe", .experts_order = "er"},
+    {.family = "qwen3_moe", .experts_order = "er", .router = RouterForm::softmax_cast},
     {.family = "smollm3"},
     {.family = "stablelm", .rotary = RotaryForm::partial, .late_views = true, .named_branches = true},
     {.family = "starcoder2", .up = "c_fc", .down = "c_proj"},
@@ -157,11 +185,13 @@ const DecoderForm* find_decoder_form(const Architecture& architecture) {
   if (family == "falcon") {
     const Layer& layer = architecture.decoder.layer(0);
     const bool parallel = layer.residual == ResidualKind::parallel;
-    // ALiBi, sequential branches and one norm before grouped heads have no row.
-    if (architecture.decoder.position != PositionKind::rotary || !parallel) return nullptr;
-    const bool two = layer.mlp_norm.present();
-    if (!two && layer.attention.kv_heads != 1) return nullptr;
-    if (two) family += ":two_norms";
+    const bool alibi = architecture.decoder.position == PositionKind::alibi;
+    const bool two = layer.mlp_norm.present(), one_head = layer.attention.kv_heads == 1;
+    // Recorded forms: 7B, 40B and 180B, RW. Other mixtures have no row.
+    if (parallel == alibi || (parallel && !two && !one_head)) return nullptr;
+    if (alibi && layer.attention.kv_heads != layer.attention.heads) return nullptr;
+    if (alibi) family += ":sequential";
+    if (parallel && two) family += ":two_norms";
   }
   if (family == "baichuan" && architecture.decoder.position != PositionKind::rotary) return nullptr;
   const auto* at = std::find_if(std::begin(kForms), std::end(kForms),

@@ -8,14 +8,14 @@ namespace headroom::tape {
 
 /// How rotary positions are applied to queries and keys.
 enum class RotaryForm {
-  halves,         ///< x cos + rotate_half(x) sin over the whole head (Llama)
-  partial,        ///< the same over a head's first columns, joined with the others (Phi, StableLM)
-  joined,         ///< the same, each joined in the expression that turns it; the whole head too (Phi-3)
-  pairs,          ///< neighbouring columns turn together: rotate_half by stacking (GLM; a part of the head)
-  pairs_fp32,     ///< the same in fp32 and cast back (Cohere)
-  halves_fp32,    ///< cos and sin stay fp32, the results are cast (OLMo)
-  deinterleaved,  ///< neighbours are brought apart by a copy first (DeepSeek-V3)
-  complex,        ///< products of complex numbers in fp32 (DeepSeek-V2)
+  halves,       ///< x cos + rotate_half(x) sin over the whole head (Llama)
+  partial,      ///< the same over a head's first columns, joined with the others (Phi, StableLM)
+  joined,       ///< the same, each joined in the expression that turns it; the whole head too (Phi-3)
+  pairs,        ///< neighbouring columns turn together: rotate_half by stacking (GLM; a part of the head)
+  pairs_fp32,   ///< the same in fp32 and cast back (Cohere)
+  halves_fp32,  ///< cos and sin stay fp32, the results are cast (OLMo)
+  interleaved,  ///< even and odd columns turn together, each by a strided view (DeepSeek-V3)
+  complex,      ///< products of complex numbers in fp32 (DeepSeek-V2)
 };
 
 /// How one projection holds queries, keys and values.
@@ -28,7 +28,8 @@ enum class QkvForm {
 };
 
 enum class RouterForm {
-  softmax,       ///< fp32 softmax of the logits, the chosen ones normalised (Mixtral, Qwen-MoE)
+  softmax,       ///< fp32 softmax of the logits; weights stay fp32 (Mixtral)
+  softmax_cast,  ///< the same, weights cast to the logits' dtype (Qwen-MoE, OLMoE)
   softmax_fp32,  ///< logits out of an fp32 product (DeepSeek-V2)
   sigmoid_fp32,  ///< fp32 sigmoid, a correction, groups of experts first (DeepSeek-V3)
 };
@@ -53,18 +54,26 @@ struct DecoderForm {
   RotaryForm rotary = RotaryForm::halves;
   QkvForm qkv_form = QkvForm::columns;
   RouterForm router = RouterForm::softmax;
-  bool eager_only = false;       ///< its attention has no SDPA form
-  bool python_norm = false;      ///< LayerNorm out of separate operators in fp32 (Cohere)
-  bool late_norm_cast = false;   ///< RMSNorm multiplies its weight in fp32, then casts (OLMo 2)
-  bool norms_by_head = false;    ///< query and key norms have a weight for each head (Cohere)
-  bool branches_scaled = false;  ///< each branch and the embeddings are multiplied by a number (Granite)
-  bool logits_scaled = false;    ///< so are the logits
-  bool scale_buffer = false;     ///< the embedding's scale is a buffer on the device (Gemma)
-  bool two_rotaries = false;     ///< sliding and full layers have frequencies of their own (Gemma 3)
-  bool late_views = false;       ///< heads are split once all three projections stand
-  bool named_branches = false;   ///< results of branches keep variables of their own (StableLM)
-  bool always_masked = false;    ///< attention is given a mask even when nothing is padded (Falcon)
-  bool rotary_first = false;     ///< made before the final norm (Phi)
+  bool normalised_weights = false;  ///< a token's experts' weights are divided by their sum
+  bool eager_only = false;          ///< its attention has no SDPA form
+  bool python_norm = false;         ///< LayerNorm out of separate operators in fp32 (Cohere)
+  bool late_norm_cast = false;      ///< RMSNorm multiplies its weight in fp32, then casts (OLMo 2)
+  bool norms_by_head = false;       ///< query and key norms have a weight for each head (Cohere)
+  bool branches_scaled = false;     ///< each branch and the embeddings are multiplied by a number (Granite)
+  bool logits_scaled = false;       ///< so are the logits
+  bool scale_buffer = false;        ///< the embedding's scale is a buffer on the device (Gemma)
+  bool two_rotaries = false;        ///< sliding and full layers have frequencies of their own (Gemma 3)
+  bool late_views = false;          ///< heads are split once all three projections stand
+  bool late_norms = false;          ///< query and key norms stand on the split heads of all three (Gemma 3)
+  bool named_branches = false;      ///< results of branches keep variables of their own (StableLM, Falcon)
+  bool named_norms = false;         ///< so do those of norms (Falcon)
+  bool always_masked = false;       ///< attention is given a mask even when nothing is padded, and grouped
+                                    ///< heads as they are (Falcon)
+  bool alibi_in_mask = false;       ///< ALiBi's biases are part of that mask; rotary tables are made too
+  bool product_linears = false;     ///< linears are written x @ W.T + b (Falcon)
+  bool sum_in_place = false;        ///< attention's result is added to the MLP's in place (Falcon)
+  bool rotary_first = false;        ///< made before the final norm (Phi)
+  bool both_masks = false;          ///< the sliding layers' mask is made without such layers too (Qwen2-MoE)
 };
 
 /// The row for an architecture (Falcon's depends on its layout); null when the family has another program.

@@ -2,11 +2,12 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "simulator/tape/modules/decoder_form.h"
 #include "simulator/tape/modules/layers.h"
 #include "simulator/tape/modules/model.h"
+#include "simulator/tape/modules/routed_experts.h"
+#include "simulator/tape/modules/router.h"
 
 namespace headroom::tape {
 
@@ -14,25 +15,22 @@ namespace headroom::tape {
 class DecoderMlp {
  public:
   void build(Model& model, const DecoderForm& form, const Mlp& spec, const std::string& name, int index);
-  /// [B,T,h] to [B,T,h].
-  Tensor operator()(const Tensor& hidden) const;
+  /// [B,T,h] to [B,T,h]; `decoding`: one token a sequence behind a cache.
+  Tensor operator()(const Tensor& hidden, bool decoding = false) const;
 
  private:
   void build_dense(Model& model, const DecoderForm& form, const std::string& name, std::int64_t width,
                    bool bias, int index);
   void build_experts(Model& model, const DecoderForm& form, const std::string& name, int index);
   Tensor dense(const Tensor& hidden) const;
-  Tensor mixture(const Tensor& hidden) const;
-  /// Weights in the model's dtype and indices, both [N,k].
-  std::pair<Tensor, Tensor> route(const Tensor& rows) const;
-  Tensor experts(const Tensor& rows, const Tensor& weights, const Tensor& chosen) const;
-  Tensor gated(Tensor both) const;
+  Tensor mixture(const Tensor& hidden, bool decoding) const;
 
   Mlp spec_;
-  RouterForm router_form_ = RouterForm::softmax;
+  bool fp32_router_ = false;
   std::uint32_t module_ = 0;
   LinearLayer gate_, up_, down_;  ///< of a dense MLP
-  Tensor router_, gate_up_experts_, down_experts_, correction_;
+  Router router_;
+  RoutedExperts experts_;
   std::unique_ptr<DecoderMlp> shared_;
   LinearLayer shared_gate_;
 };

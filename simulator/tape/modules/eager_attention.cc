@@ -16,7 +16,9 @@ namespace {
 const std::uint16_t kMask = operation_name("eager_mask");
 
 /// Which positions may see each other, out of indices of batch, head, query and key, and of the padding.
-/// `probes`: how often the padding is asked first whether it is all ones.
+/// `probes`: how often the padding is asked first whether it is all ones; 0 also for a window that has been
+/// reached, whose columns are looked up in vain; kNeverAsked: nobody looks.
+constexpr int kNeverAsked = -1;
 Tensor visible_positions(const ModelInput& input, MaskKind kind, std::int64_t held, Tensor& padding,
                          int probes) {
   Tape& tape = input.ids.tape();
@@ -30,7 +32,7 @@ Tensor visible_positions(const ModelInput& input, MaskKind kind, std::int64_t he
   const std::int64_t all = input.attention_mask.defined() ? input.attention_mask.size(1) : tokens;
   const std::int64_t columns = held > 0 ? held : all;
   if (input.attention_mask.defined()) padding = plain(kMask, DType::boolean, input.attention_mask);
-  if (padding.defined() && columns < all && kind == MaskKind::sliding) {
+  if (padding.defined() && columns < all && kind == MaskKind::sliding && probes != kNeverAsked) {
     // The columns that are held, to ask whether any of them is padded.
     const Tensor places = shifted(columns);
     const Tensor local = flags({batch, columns});
@@ -47,7 +49,7 @@ Tensor visible_positions(const ModelInput& input, MaskKind kind, std::int64_t he
   };
   Tensor visible;
   if (!padding.defined() && kind != MaskKind::sliding) {
-    visible = flags(table);
+    visible = expand(unsqueeze(unsqueeze(flags(table), 0), 0), {batch, 1, tokens, columns});
   } else {
     Tensor yes, both;
     if (padding.defined()) yes = flags({});
@@ -86,7 +88,7 @@ Tensor eager_mask(const ModelInput& input, MaskKind kind, std::int64_t held, DTy
   Tape& tape = input.ids.tape();
   const std::int64_t batch = input.ids.size(0), tokens = input.ids.size(1);
   Tensor padding;
-  Tensor visible = visible_positions(input, kind, held, padding, 0);
+  Tensor visible = visible_positions(input, kind, held, padding, kNeverAsked);
   const std::int64_t columns = visible.size(-1);
   Tensor zero = tape.empty({}, dtype, kMask), lowest = tape.empty({}, dtype, kMask);
   Tensor out = tape.empty({batch, 1, tokens, columns}, dtype, kMask);
@@ -101,7 +103,7 @@ Tensor attention_mask(AttentionImplementation implementation, const ModelInput& 
   const std::int64_t batch = input.ids.size(0);
   const bool eager = implementation == AttentionImplementation::eager;
   if (!eager && (input.padded || kind != MaskKind::causal)) {
-    if (!input.attention_mask.defined()) probe_mask(position_ids, {}, batch);
+    if (!input.attention_mask.defined() && kind != MaskKind::always) probe_mask(position_ids, {}, batch);
     Tensor padding;
     // Once to leave the mask out altogether, once more for a whole sequence to leave the padding out.
     const int probes = kind != MaskKind::causal ? 0 : input.ids.size(1) > 1 ? 2 : 1;

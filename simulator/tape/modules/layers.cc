@@ -108,7 +108,7 @@ Tensor LinearLayer::operator()(Arg input) const {
   Tape& tape = input->tape();
   const ModuleScope scope(tape, module);
   return between_hooks(module_hooks(*owner), module, input, [&](const Tensor& x) {
-    Tensor out = linear(x, weight, bias);
+    Tensor out = product ? linear_by_product(x, weight, bias) : linear(x, weight, bias);
     return lora ? adapted(x, std::move(out)) : out;
   });
 }

@@ -24,6 +24,7 @@ struct LinearLayer {
   std::uint32_t module = 0;
   const Model* owner = nullptr;
   bool transposed = false;
+  bool product = false;  ///< written x @ W.T + b
 
   void build(Model& model, const std::string& name, std::int64_t out, std::int64_t in, bool with_bias,
              int layer);

@@ -10,7 +10,9 @@ namespace headroom::tape {
 namespace {
 
 const std::uint16_t kFrequencies = operation_name("compute_default_rope_parameters");
-const std::uint16_t kCos = operation_name("aten::cos"), kSin = operation_name("aten::sin");
+const std::uint16_t kCos = operation_name("aten::cos"), kSin = operation_name("aten::sin"),
+                    kPolar = operation_name("aten::polar"), kMul = operation_name("aten::mul"),
+                    kMulBackward = operation_name("MulBackward0");
 
 /// 1 / base^(arange(0, d, 2) / d).
 Tensor make_frequencies(Tape& tape, std::int64_t half) {
@@ -37,25 +39,6 @@ Tensor rotate_half(const Tensor& x) {
   return out;
 }
 
-/// One of queries and keys, whole heads, by a form that treats them apart.
-Tensor rotate_one(RotaryForm form, const Tensor& x, const Tensor& cos, const Tensor& sin) {
-  const DType dtype = x.dtype();
-  switch (form) {
-    case RotaryForm::deinterleaved: {
-      const std::int64_t half = x.size(3) / 2;
-      Tensor apart = transpose(view(x, {x.size(0), x.size(1), x.size(2), half, 2}), 3, 4);
-      apart = reshape(std::move(apart), {x.size(0), x.size(1), x.size(2), x.size(3)});
-      return apply_rotary(apart, cos, sin);
-    }
-    case RotaryForm::complex: {
-      Tensor wide = to(x, DType::fp32);
-      return to(mul(std::move(wide), cos), dtype);
-    }
-    default:
-      return apply_rotary(x, cos, sin);
-  }
-}
-
 }  // namespace
 
 void RotaryEmbedding::build(Model& model, const std::string& name, std::int64_t rotary_dim) {
@@ -69,9 +52,9 @@ void RotaryEmbedding::build(Model& model, const std::string& name, std::int64_t 
   model.buffers().push_back(&original_frequencies);
 }
 
-void RotaryEmbedding::initialise(Model& model) const {
+Tensor RotaryEmbedding::initialise(Model& model) const {
   const ModuleScope scope(model.tape(), module);
-  make_frequencies(model.tape(), frequencies.size(0));
+  return make_frequencies(model.tape(), frequencies.size(0));
 }
 
 std::pair<Tensor, Tensor> RotaryEmbedding::operator()(const Tensor& position_ids, DType dtype) const {
@@ -79,23 +62,41 @@ std::pair<Tensor, Tensor> RotaryEmbedding::operator()(const Tensor& position_ids
   const ModuleScope scope(tape, module);
   const GradMode no_grad(tape, false);
   const Autocast full_precision(tape, false);
-  const std::int64_t rows = position_ids.size(0), half = frequencies.size(0);
-  Tensor inverse = unsqueeze(frequencies, 0);
-  inverse = unsqueeze(std::move(inverse), -1);
-  inverse = expand(std::move(inverse), {rows, half, 1});
-  Tensor positions = unsqueeze(position_ids, 1);
-  positions = to(std::move(positions), DType::fp32);
-  Tensor product = bmm(inverse, positions);
-  Tensor angles = transpose(std::move(product), 1, 2);
-  Tensor both = cat(angles, angles, -1);
+  Tensor positions;
+  Tensor angle = angles(position_ids, positions);
+  Tensor both = cat(angle, angle, -1);
   Tensor cos = plain(kCos, DType::fp32, both);
   cos = mul_scalar(std::move(cos));
   Tensor sin = plain(kSin, DType::fp32, both);
   sin = mul_scalar(std::move(sin));
   Tensor cos_out = to(cos, dtype);
   Tensor sin_out = to(sin, dtype);
-  drop(inverse, positions, angles, both, cos, sin);
+  drop(positions, angle, both, cos, sin);
   return {std::move(cos_out), std::move(sin_out)};
+}
+
+Tensor RotaryEmbedding::angles(const Tensor& position_ids, Tensor& positions) const {
+  const std::int64_t rows = position_ids.size(0), half = frequencies.size(0);
+  Tensor inverse = expand(unsqueeze(unsqueeze(frequencies, 0), -1), {rows, half, 1});
+  positions = to(unsqueeze(position_ids, 1), DType::fp32);
+  return transpose(bmm(inverse, positions), 1, 2);
+}
+
+Tensor RotaryEmbedding::complex(const Tensor& position_ids) const {
+  Tape& tape = position_ids.tape();
+  const ModuleScope scope(tape, module);
+  const GradMode no_grad(tape, false);
+  const Autocast full_precision(tape, false);
+  Tensor positions;
+  Tensor angle = angles(position_ids, positions);
+  Tensor turning;
+  {
+    const Tensor ones = plain(kPolar, DType::fp32, angle);
+    turning = tape.empty({angle.size(0), angle.size(1), angle.size(2), 2}, DType::fp32, kPolar);
+  }
+  turning = mul_scalar(turning);
+  drop(positions, angle);
+  return turning;
 }
 
 Tensor apply_rotary(const Tensor& x, const Tensor& cos, const Tensor& sin) {
@@ -112,8 +113,10 @@ struct Parts {
   Tensor turned, rest;
 };
 
+/// Python's slice of a whole dimension is the tensor itself.
 Parts parts_of(const Tensor& x, std::int64_t turned) {
-  return {slice(x, -1, 0, turned), slice(x, -1, turned, x.size(-1) - turned)};
+  const std::int64_t rest = x.size(-1) - turned;
+  return {rest > 0 ? slice(x, -1, 0, turned) : alias(x), slice(x, -1, turned, rest)};
 }
 
 void rotate_joined(Tensor& query, Tensor& key, const Tensor& cos, const Tensor& sin) {
@@ -135,6 +138,61 @@ void rotate_held(Tensor& query, Tensor& key, const Tensor& cos, const Tensor& si
   query = cat(q.turned, q.rest, -1);
   key = cat(k.turned, k.rest, -1);
   held = {std::move(q.turned), std::move(q.rest), std::move(k.turned), std::move(k.rest)};
+}
+
+/// Even and odd columns of both, by the first half of the tables.
+void rotate_interleaved(Tensor& query, Tensor& key, const Tensor& cos, const Tensor& sin) {
+  const std::int64_t half = cos.size(-1) / 2;
+  const Tensor c = unsqueeze(slice(cos, -1, 0, half), 1), s = unsqueeze(slice(sin, -1, 0, half), 1);
+  const Tensor q1 = every(query, -1, 0, 2), q2 = every(query, -1, 1, 2);
+  const Tensor k1 = every(key, -1, 0, 2), k2 = every(key, -1, 1, 2);
+  const auto turned = [&](const Tensor& even, const Tensor& odd) {
+    Tensor first = mul(even, c);
+    first = sub(std::move(first), mul(odd, s));
+    Tensor second = mul(odd, c);
+    second = add(std::move(second), mul(even, s));
+    return cat(std::move(first), std::move(second), -1);
+  };
+  Tensor new_query = turned(q1, q2), new_key = turned(k1, k2);
+  query = std::move(new_query);
+  key = std::move(new_key);
+}
+
+/// The gradient of a product with complex numbers takes their conjugates, written out.
+void complex_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
+  const Tensor table = node.unpack(0);
+  const Tensor conjugate = plain(node.name, DType::fp32, table);
+  out[0] = plain(node.name, DType::fp32, in[0], conjugate);
+}
+
+/// One of queries and keys [B,heads,T,2n], pairs as complex numbers, times the table [B or 1,1,T,n,2].
+Tensor turned_complex(const Tensor& wide, const Tensor& table) {
+  Tape& tape = wide.tape();
+  Node* node = nullptr;
+  if (tape.records(Arg(wide))) {
+    node = tape.node(kMulBackward, complex_backward, {&wide});
+    tape.save(node, table);
+  }
+  Tensor out = elementwise(kMul, DType::fp32, {&wide, &table});
+  tape.attach(out, node);
+  return out;
+}
+
+void rotate_complex(Tensor& query, Tensor& key, const Tensor& table) {
+  const DType dtype = query.dtype();
+  const auto paired = [](const Tensor& x) {
+    return reshape(to(x, DType::fp32), {x.size(0), x.size(1), x.size(2), -1, 2});
+  };
+  Tensor q = paired(query), k = paired(key);
+  const Tensor wide_table = unsqueeze(table, 1);
+  const auto turned = [&](const Tensor& x, const Tensor& of) {
+    Tensor product = turned_complex(x, wide_table);
+    return to(reshape(std::move(product), of.shape().sizes()), dtype);
+  };
+  Tensor new_query = turned(q, query), new_key = turned(k, key);
+  drop(q, k);
+  query = std::move(new_query);
+  key = std::move(new_key);
 }
 
 /// Tables or operands are fp32, both results are cast at the end.
@@ -174,6 +232,8 @@ void rotate(RotaryForm form, Tensor& query, Tensor& key, const Tensor& cos, cons
     const Tensor twice_cos = clone(cos), twice_sin = clone(sin);
     return apply_partial_rotary(query, key, twice_cos, twice_sin);
   }
+  if (form == RotaryForm::complex) return rotate_complex(query, key, cos);
+  if (form == RotaryForm::interleaved) return rotate_interleaved(query, key, cos, sin);
   const Tensor wide_cos = unsqueeze(cos, 1), wide_sin = unsqueeze(sin, 1);
   switch (form) {
     case RotaryForm::partial:
@@ -186,8 +246,8 @@ void rotate(RotaryForm form, Tensor& query, Tensor& key, const Tensor& cos, cons
     default:
       break;
   }
-  Tensor turned_query = rotate_one(form, query, wide_cos, wide_sin);
-  Tensor turned_key = rotate_one(form, key, wide_cos, wide_sin);
+  Tensor turned_query = apply_rotary(query, wide_cos, wide_sin);
+  Tensor turned_key = apply_rotary(key, wide_cos, wide_sin);
   query = std::move(turned_query);
   key = std::move(turned_key);
 }

@@ -35,15 +35,28 @@ void cudnn_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
                           full_attention(query, key, 5));
 }
 
-Tensor attention(Arg query, Arg key, Arg value, const Tensor& bias, bool causal) {
+/// A mask as numbers of the query's dtype.
+Tensor numbers_of(const Tensor& mask, DType dtype) {
+  if (!mask.defined() || mask.dtype() != DType::boolean) return mask;
+  Tape& tape = mask.tape();
+  Tensor zero = tape.empty({}, dtype, kBias), lowest = tape.empty({}, dtype, kBias);
+  Tensor bias = tape.empty(Shape::contiguous(mask.shape().sizes()), dtype, kBias);
+  drop(lowest, zero);
+  return bias;
+}
+
+Tensor attention(Arg query, Arg key, Arg value, const Tensor& mask, bool causal) {
   Tape& tape = query->tape();
   Tensor v = autocast_cast(*value, tape);
   Tensor k = autocast_cast(*key, tape);
   Tensor q = autocast_cast(*query, tape);
-  if (q.dtype() == DType::fp32) {
-    const bool grouped = k.size(1) != q.size(1);
-    Tensor out = grouped ? composite_attention(q, k, v, causal) : efficient_attention(q, k, v, bias);
-    drop(q, k, v);
+  Tensor bias = numbers_of(mask, q.dtype());
+  const bool grouped = k.size(1) != q.size(1);
+  if (q.dtype() == DType::fp32 || (grouped && bias.defined())) {
+    const GroupedHeads form = bias.defined() ? GroupedHeads::broadcast : GroupedHeads::repeated;
+    Tensor out =
+        grouped ? composite_attention(q, k, v, bias, causal, form) : efficient_attention(q, k, v, bias);
+    drop(q, k, v, bias);
     done(query, key, value);
     return out;
   }
@@ -78,7 +91,7 @@ Tensor attention(Arg query, Arg key, Arg value, const Tensor& bias, bool causal)
     if (bias.defined()) tape.save(node, bias);
   }
   tape.attach(out, node);
-  drop(logsumexp, seed, offset);
+  drop(logsumexp, seed, offset, bias);
   drop(q, k, v);
   done(query, key, value);
   return out;
@@ -91,11 +104,7 @@ Tensor scaled_dot_product_attention(Arg query, Arg key, Arg value, bool causal) 
 }
 
 Tensor masked_attention(Arg query, Arg key, Arg value, const Tensor& mask) {
-  Tape& tape = query->tape();
-  Tensor zero = tape.empty({}, query->dtype(), kBias), lowest = tape.empty({}, query->dtype(), kBias);
-  Tensor bias = tape.empty(mask.shape(), query->dtype(), kBias);
-  drop(lowest, zero);
-  return attention(query.pass(), key.pass(), value.pass(), bias, false);
+  return attention(query.pass(), key.pass(), value.pass(), mask, false);
 }
 
 }  // namespace headroom::tape

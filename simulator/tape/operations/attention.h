@@ -10,8 +10,9 @@ namespace headroom::tape {
 /// other kernels: see fp32_attention.h.
 Tensor scaled_dot_product_attention(Arg query, Arg key, Arg value, bool causal = true);
 
-/// The same with an explicit mask [B or 1,1,T,columns] of booleans, which becomes numbers to add, of the
-/// query's dtype, in every call and is saved with the rest. All heads have keys and values of their own.
+/// The same with an explicit mask [B or 1,1 or heads,T,columns]: numbers to add, or booleans, which become
+/// numbers of the query's dtype in every call; saved with the rest. All heads have keys and values of their
+/// own, or one pair serves all in the composite form.
 Tensor masked_attention(Arg query, Arg key, Arg value, const Tensor& mask);
 
 }  // namespace headroom::tape

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "simulator/tape/operations/radix_sort.h"
 #include "simulator/tape/operations/work.h"
 
 namespace headroom::tape {
@@ -15,15 +16,8 @@ const std::uint16_t kEmbedding = operation_name("aten::embedding"),
 constexpr std::int64_t kUnsortedIndices = 3072;
 constexpr std::int64_t kRowsAThread = 10;
 
-/// CUB's scratch memory. A sort of 64-bit keys with 64-bit values: a second buffer of each, a histogram for
-/// each of its digits twice, and one more for every tile of keys.
-constexpr std::int64_t kAlignment = 256, kHistogram = 256 * 4, kSortTile = 4224;
-Bytes sort_scratch(std::int64_t n) {
-  return 2 * ceil_div(n * 8, kAlignment) * kAlignment + 16 * kHistogram +
-         ceil_div(n, kSortTile) * kHistogram + 2 * kAlignment - 1;
-}
-/// A scan: the state of every tile and of 32 before the first.
-constexpr std::int64_t kScanTile = 512;
+/// CUB's scratch memory for a scan: the state of every tile and of 32 before the first.
+constexpr std::int64_t kAlignment = 256, kScanTile = 512;
 Bytes scan_scratch(std::int64_t n) {
   return ceil_div(8 * (32 + ceil_div(n, kScanTile)), kAlignment) * kAlignment + 3 * kAlignment - 1;
 }
@@ -44,7 +38,7 @@ void embedding_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out)
   const Tensor sorted = integers(n), origin = integers(n);
   {
     const Tensor range = integers(n);
-    const Tensor sorting = tape.empty({sort_scratch(n)}, DType::uint8, name);
+    const Tensor sorting = tape.empty({radix_sort_scratch(n)}, DType::uint8, name);
   }
   out[0] = tape.empty({rows, width}, in[0].dtype(), name);
   const Tensor segments = integers(n), count = integers(1);

@@ -1,5 +1,6 @@
 #include "simulator/tape/operations/fp32_attention.h"
 
+#include "simulator/tape/core/autocast.h"
 #include "simulator/tape/operations/attention_work.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/linear.h"
@@ -111,20 +112,24 @@ Tensor efficient_attention(const Tensor& query, const Tensor& key, const Tensor&
   return out;
 }
 
-Tensor composite_attention(const Tensor& query, const Tensor& key, const Tensor& value, bool causal) {
+Tensor composite_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& bias,
+                           bool causal, GroupedHeads grouped) {
   Tape& tape = query.tape();
   const std::int64_t batch = query.size(0), heads = query.size(1), rows = query.size(2),
                      columns = key.size(2);
-  Tensor scaled = mul_scalar(query);
-  Tensor bias;
-  if (causal && rows > 1) bias = causal_bias(tape, rows, columns, query.dtype());
-  Tensor keys = repeated(key, heads), values = repeated(value, heads);
+  const Autocast own_dtypes(tape, false);
+  Tensor q = to(query, DType::fp32), k = to(key, DType::fp32), v = to(value, DType::fp32);
+  Tensor scaled = mul_scalar(q);
+  Tensor mask = bias;
+  if (causal && rows > 1) mask = causal_bias(tape, rows, columns, DType::fp32);
+  const bool repeats = grouped == GroupedHeads::repeated;
+  Tensor keys = repeats ? repeated(k, heads) : k, values = repeats ? repeated(v, heads) : v;
   Tensor scores;
   {
     Tensor scaled_keys = mul_scalar(keys);
     scores = matmul(scaled, transpose(scaled_keys, 2, 3));
   }
-  if (bias.defined()) add_in_place(scores, bias);
+  if (mask.defined()) add_in_place(scores, mask);
   Tensor weights = softmax(scores, scores.dtype());
   {
     Tensor infinite = plain(kEmptyRows, DType::boolean, weights);
@@ -133,8 +138,10 @@ Tensor composite_attention(const Tensor& query, const Tensor& key, const Tensor&
     drop(zero, empty, infinite);
   }
   scores.reset();
-  Tensor out = matmul(weights, values);
-  drop(keys, values, scaled, bias, weights);
+  // Probabilities are a second result, which nobody takes.
+  Tensor narrow = to(weights, query.dtype());
+  Tensor out = to(matmul(weights, values), query.dtype());
+  drop(weights, values, keys, mask, scaled, v, k, q, narrow);
   return out;
 }
 

@@ -15,8 +15,16 @@ namespace headroom::tape {
 ///             64 columns, behind a lock of 16 bytes: blocks of 64 rows for heads up to 64 elements, else 128
 Tensor efficient_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& bias);
 
-/// The composite form, which grouped heads take: scaled queries and keys, keys and values repeated for every
-/// query head, all scores, a softmax that looks for rows without a finite score. `causal` adds a mask.
-Tensor composite_attention(const Tensor& query, const Tensor& key, const Tensor& value, bool causal);
+/// How `composite_attention` reaches every query head.
+enum class GroupedHeads {
+  repeated,   ///< keys and values are copied for them (enable_gqa)
+  broadcast,  ///< one head stands for all; the products expand it
+};
+
+/// The composite form, which grouped heads take: scaled queries and keys, all scores, a softmax that looks
+/// for rows without a finite score. Half-precision operands are widened to fp32, results cast back. `causal`
+/// makes a mask; `bias` is one as numbers or undefined.
+Tensor composite_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& bias,
+                           bool causal, GroupedHeads grouped);
 
 }  // namespace headroom::tape

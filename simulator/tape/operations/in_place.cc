@@ -1,12 +1,26 @@
 #include "simulator/tape/operations/in_place.h"
 
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/work.h"
 
 namespace headroom::tape {
 namespace {
 
 const std::uint16_t kCopySlices = operation_name("CopySlices"),
-                    kAsStrided = operation_name("AsStridedBackward0"), kDiv = operation_name("aten::div_");
+                    kAsStrided = operation_name("AsStridedBackward0"), kDiv = operation_name("aten::div_"),
+                    kCopy = operation_name("aten::copy_"), kDivByBackward = operation_name("DivBackward0"),
+                    kAddBackward = operation_name("AddBackward0"),
+                    kMaskedFill = operation_name("aten::masked_fill_"),
+                    kMaskedFillBackward = operation_name("MaskedFillBackward0");
+
+/// The same memory under the node that changed it.
+Tensor replaced(Tensor self, Node* node) {
+  if (node == nullptr) return self;
+  Tensor out = self.tape().alias(self, self.shape(), 0, self->view);
+  self.tape().attach(out, node);
+  return out;
+}
 
 /// Zeros of the whole base, the gradient copied into its part; handed on as a view.
 void as_strided_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
@@ -25,7 +39,30 @@ void copy_slices_backward(Node& node, std::span<Tensor> in, std::span<Tensor> ou
   if (tape.wants_operations()) Work(tape, OperationKind::copy, node.name).in(in[0]).out(out[0]).run();
 }
 
+void copy_part_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
+  Tape& tape = *node.tape;
+  const Tensor whole = tape.empty(Shape::contiguous(in[0].shape().sizes()), in[0].dtype(), node.name);
+  const Tensor part = tape.empty(node.shape, in[0].dtype(), node.name);
+  if (tape.wants_operations())
+    Work(tape, OperationKind::copy, node.name).in(in[0]).out(whole).out(part).run();
+  if (node.wants(0)) tape.empty(node.shape, in[0].dtype(), node.name).reset();
+  if (node.wants(0)) out[0] = whole;
+  if (node.wants(1)) out[1] = part;
+}
+
 }  // namespace
+
+Tensor copy_into_part(Tensor base, const Tensor& source) {
+  Tape& tape = base.tape();
+  const Arg to(base), from(source);
+  Node* node = nullptr;
+  if (tape.records(to, from)) {
+    node = tape.node(kCopySlices, copy_part_backward, {&base, &source});
+    node->shape = Shape::contiguous(source.shape().sizes());
+  }
+  if (tape.wants_operations()) Work(tape, OperationKind::copy, kCopy).in(source).out(base).run();
+  return replaced(std::move(base), node);
+}
 
 Tensor div_in_place(Tensor view, const Tensor& base) {
   Tape& tape = base.tape();
@@ -42,6 +79,45 @@ Tensor div_in_place(Tensor view, const Tensor& base) {
   Tensor out = tape.alias(view, view.shape());
   tape.attach(out, view_node);
   return out;
+}
+
+Tensor div_in_place_by(Tensor self, const Tensor& divisor) {
+  Tape& tape = self.tape();
+  Node* node = nullptr;
+  const Arg dividend(self), by(divisor);
+  if (tape.records(dividend, by)) {
+    node = tape.node(kDivByBackward, div_backward, {&self, &divisor});
+    tape.save(node, divisor);
+    if (divisor.requires_grad()) {
+      const GradMode no_grad(tape, false);
+      tape.save(node, clone(self));
+    } else {
+      tape.save_nothing(node);
+    }
+  }
+  if (tape.wants_operations())
+    Work(tape, OperationKind::elementwise, kDiv).in(self).in(divisor).out(self).run();
+  return replaced(std::move(self), node);
+}
+
+Tensor add_in_place_of(Tensor self, const Tensor& other) {
+  Tape& tape = self.tape();
+  const Arg left(self), right(other);
+  Node* node = tape.records(left, right) ? tape.node(kAddBackward, add_backward, {&self, &other}) : nullptr;
+  add_in_place(self, other);
+  return replaced(std::move(self), node);
+}
+
+Tensor masked_fill_in_place(Tensor self, const Tensor& mask) {
+  Tape& tape = self.tape();
+  Node* node = nullptr;
+  if (tape.records(Arg(self))) {
+    node = tape.node(kMaskedFillBackward, masked_fill_backward, {&self});
+    tape.save(node, mask);
+  }
+  if (tape.wants_operations())
+    Work(tape, OperationKind::elementwise, kMaskedFill).in(self).in(mask).out(self).run();
+  return replaced(std::move(self), node);
 }
 
 }  // namespace headroom::tape

@@ -10,4 +10,16 @@ namespace headroom::tape {
 /// the graph.
 Tensor div_in_place(Tensor view, const Tensor& base);
 
+/// `self /= divisor` by a tensor: with autograd self is copied first, for the divisor's gradient. Returns
+/// self with its new place in the graph.
+Tensor div_in_place_by(Tensor self, const Tensor& divisor);
+/// `base[part].copy_(source)`: nothing allocated forward. Backward: the base's gradient
+/// anew, a copy of the part for the source, and zeros of the part where the base had a place in the graph.
+/// Returns the base with its new one.
+Tensor copy_into_part(Tensor base, const Tensor& source);
+/// `self += other` with autograd: nothing allocated.
+Tensor add_in_place_of(Tensor self, const Tensor& other);
+/// `self.masked_fill_(mask, number)`: nothing allocated forward; saves the mask.
+Tensor masked_fill_in_place(Tensor self, const Tensor& mask);
+
 }  // namespace headroom::tape

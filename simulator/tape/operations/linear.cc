@@ -1,9 +1,12 @@
 #include "simulator/tape/operations/linear.h"
 
+#include <algorithm>
 #include <array>
+#include <span>
 
 #include "simulator/tape/core/autocast.h"
 #include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/views.h"
 #include "simulator/tape/operations/work.h"
 
@@ -168,6 +171,38 @@ Tensor linear(Arg input, const Tensor& weight, const Tensor& bias) {
   return out;
 }
 
+Tensor linear_by_product(Arg input, const Tensor& weight, const Tensor& bias) {
+  Tape& tape = input->tape();
+  Tensor turned = t(weight);
+  Tensor w = autocast_cast(turned, tape);
+  Tensor x = autocast_cast(*input, tape);
+  std::array<std::int64_t, kMaxRank> sizes = x.shape().size;
+  const auto rank = static_cast<std::size_t>(x.rank());
+  sizes[rank - 1] = w.size(1);
+  Tensor flat = reshape(x, {-1, x.size(-1)});
+  Tensor rows = mm(flat, w);
+  Tensor out = unsafe_view(rows, {sizes.data(), rank});
+  drop(rows, flat, x, w, turned);
+  if (bias.defined()) out = add(out, bias);
+  done(input);
+  return out;
+}
+
+namespace {
+
+/// The operand of a batch product, [batch,M,N]: expanded to the batch that both share, flattened.
+Tensor batched(const Tensor& operand, const Tensor& other) {
+  const int rank = operand.rank();
+  std::array<std::int64_t, kMaxRank> sizes = operand.shape().size;
+  for (std::size_t i = 0; i + 2 < static_cast<std::size_t>(rank); ++i)
+    sizes[i] = std::max(sizes[i], other.shape().size[i]);
+  const std::span<const std::int64_t> whole(sizes.data(), static_cast<std::size_t>(rank));
+  Tensor wide = expand(operand, whole);
+  return reshape(std::move(wide), {-1, operand.size(-2), operand.size(-1)});
+}
+
+}  // namespace
+
 Tensor matmul(Arg a, Arg b) {
   Tape& tape = a->tape();
   Tensor y = autocast_cast(*b, tape);
@@ -178,11 +213,14 @@ Tensor matmul(Arg a, Arg b) {
     done(a, b);
     return out;
   }
-  std::array<std::int64_t, kMaxRank> sizes = x.shape().size;
+  std::array<std::int64_t, kMaxRank> sizes{};
   const int rank = x.rank();
+  for (std::size_t i = 0; i < static_cast<std::size_t>(rank); ++i)
+    sizes[i] = std::max(x.shape().size[i], y.shape().size[i]);
+  sizes[static_cast<std::size_t>(rank - 2)] = x.size(-2);
   sizes[static_cast<std::size_t>(rank - 1)] = y.size(-1);
-  Tensor left = reshape(x, {-1, x.size(-2), x.size(-1)});
-  Tensor right = reshape(y, {-1, y.size(-2), y.size(-1)});
+  Tensor left = batched(x, y);
+  Tensor right = batched(y, x);
   Tensor joined = bmm(left, right);
   Tensor out = unsafe_view(joined, {sizes.data(), static_cast<std::size_t>(rank)});
   drop(joined, right, left, x, y);

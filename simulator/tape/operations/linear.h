@@ -17,8 +17,10 @@ Tensor bmm(Arg a, Arg b);
 /// torch.nn.functional.linear over the last dimension: input [.., in], weight [out, in], bias [out] or
 /// undefined. Under autocast the arguments are cast from right to left.
 Tensor linear(Arg input, const Tensor& weight, const Tensor& bias);
+/// input @ weight.T, then + bias: autocast casts the turned weight anew in every call.
+Tensor linear_by_product(Arg input, const Tensor& weight, const Tensor& bias);
 
-/// torch.matmul of equal batches: rank 3 or more on both sides.
+/// torch.matmul of rank 3 or more on both sides; batches of one are expanded.
 Tensor matmul(Arg a, Arg b);
 
 }  // namespace headroom::tape

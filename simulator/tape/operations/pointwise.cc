@@ -84,22 +84,6 @@ void mul_backward(Node& node, Tensors in, Tensors out) {
   if (node.wants(0)) out[0] = mul(in[0], other);
 }
 
-void div_backward(Node& node, Tensors in, Tensors out) {
-  const Tensor other = node.unpack(0), self = node.unpack(1);
-  if (node.wants(1)) {
-    const Tensor negative = neg(in[0]);
-    const Tensor once = div(self, other);
-    const Tensor twice = div(once, other);
-    out[1] = mul(negative, twice);
-  }
-  if (node.wants(0)) out[0] = div(in[0], other);
-}
-
-void add_backward(Node& node, Tensors in, Tensors out) {
-  if (node.wants(1)) out[1] = in[0];
-  if (node.wants(0)) out[0] = in[0];
-}
-
 void pass_backward(Node&, Tensors in, Tensors out) {
   out[0] = in[0];
 }
@@ -160,11 +144,6 @@ Tensor extremum(std::uint16_t name, std::uint16_t backward, Arg self, Arg other)
   return out;
 }
 
-void masked_fill_backward(Node& node, Tensors in, Tensors out) {
-  const Tensor mask = node.unpack(0);
-  out[0] = elementwise(node.name, in[0].dtype(), {&in[0], &mask});
-}
-
 void where_backward(Node& node, Tensors in, Tensors out) {
   const Tensor condition = node.unpack(0);
   if (node.wants(1)) out[1] = elementwise(node.name, in[0].dtype(), {&condition, &in[0]});
@@ -172,6 +151,27 @@ void where_backward(Node& node, Tensors in, Tensors out) {
 }
 
 }  // namespace
+
+void add_backward(Node& node, Tensors in, Tensors out) {
+  if (node.wants(1)) out[1] = in[0];
+  if (node.wants(0)) out[0] = in[0];
+}
+
+void div_backward(Node& node, Tensors in, Tensors out) {
+  const Tensor other = node.unpack(0), self = node.unpack(1);
+  if (node.wants(1)) {
+    const Tensor once = div(self, other);
+    const Tensor twice = div(once, other);
+    const Tensor negative = neg(in[0]);
+    out[1] = mul(negative, twice);
+  }
+  if (node.wants(0)) out[0] = div(in[0], other);
+}
+
+void masked_fill_backward(Node& node, Tensors in, Tensors out) {
+  const Tensor mask = node.unpack(0);
+  out[0] = elementwise(node.name, in[0].dtype(), {&in[0], &mask});
+}
 
 Tensor elementwise(std::uint16_t name, DType dtype, std::initializer_list<const Tensor*> operands) {
   Tape& t = (*operands.begin())->tape();

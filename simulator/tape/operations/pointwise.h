@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 
 #include "simulator/tape/core/tape.h"
 
@@ -41,6 +42,11 @@ Tensor maximum(Arg self, Arg other);
 Tensor minimum(Arg self, Arg other);
 Tensor masked_fill(Arg self, Arg mask);
 Tensor where(Arg condition, Arg self, Arg other);
+
+/// Formulas that the operators in place share (operations/in_place.h).
+void add_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out);
+void div_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out);
+void masked_fill_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out);
 
 /// `self += other` and the like: no allocation (beyond a broadcast one, which eager code does not make).
 void add_in_place(const Tensor& self, const Tensor& other);

@@ -93,7 +93,11 @@ Tensor differentiable(std::uint16_t name, std::uint16_t backward, Formula formul
     node->numbers = {mask, keep ? 1 : 0};
     node->shape = self->shape();
   }
-  Tensor out = reduce(name, self->dtype(), self->dtype() == DType::int64 ? 8 : 4, *self, mask, keep);
+  // Autocast sums in fp32.
+  const bool widened = name == kSum && tape.autocast().enabled &&
+                       (self->dtype() == DType::bf16 || self->dtype() == DType::fp16);
+  const DType result = widened ? DType::fp32 : self->dtype();
+  Tensor out = reduce(name, result, result == DType::int64 ? 8 : 4, *self, mask, keep);
   tape.attach(out, node);
   done(self);
   return out;

@@ -1,5 +1,6 @@
 #include "simulator/tape/operations/views.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include "simulator/tape/operations/copy.h"
@@ -18,7 +19,8 @@ const std::uint16_t kUnsqueezeBackward = operation_name("UnsqueezeBackward0"),
 const std::uint16_t kExpandBackward = operation_name("ExpandBackward0"),
                     kSliceBackward = operation_name("SliceBackward0"),
                     kSelectBackward = operation_name("SelectBackward0"),
-                    kSplitBackward = operation_name("SplitBackward0");
+                    kSplitBackward = operation_name("SplitBackward0"),
+                    kAliasBackward = operation_name("AliasBackward0");
 
 using Tensors = std::span<Tensor>;
 
@@ -39,7 +41,7 @@ void squeeze_backward(Node& node, Tensors in, Tensors out) {
 }
 
 /// The engine sums it to the unexpanded size.
-void expand_backward(Node&, Tensors in, Tensors out) {
+void pass_backward(Node&, Tensors in, Tensors out) {
   out[0] = in[0];
 }
 
@@ -135,13 +137,16 @@ Tensor squeeze(Arg self, int dimension) {
   if (dimension < 0) dimension += self->rank();
   const bool goes = self->size(dimension) == 1;
   Node* node = goes ? record(kSqueezeBackward, squeeze_backward, self, dimension)
-                    : record(kSqueezeBackward, expand_backward, self);
+                    : record(kSqueezeBackward, pass_backward, self);
   return finish(self, squeeze(self->shape(), dimension), node);
 }
 
 Tensor expand(Arg self, std::initializer_list<std::int64_t> sizes) {
-  return finish(self, expand(self->shape(), {sizes.begin(), sizes.size()}),
-                record(kExpandBackward, expand_backward, self));
+  return expand(self, std::span<const std::int64_t>(sizes.begin(), sizes.size()));
+}
+
+Tensor expand(Arg self, std::span<const std::int64_t> sizes) {
+  return finish(self, expand(self->shape(), sizes), record(kExpandBackward, pass_backward, self));
 }
 
 Tensor slice(Arg self, int dimension, std::int64_t start, std::int64_t length) {
@@ -158,20 +163,43 @@ Tensor select(Arg self, int dimension, std::int64_t index) {
                 offset);
 }
 
+Tensor every(Arg self, int dimension, std::int64_t start, std::int64_t step) {
+  if (dimension < 0) dimension += self->rank();
+  Shape shape = self->shape();
+  auto& size = shape.size[static_cast<std::size_t>(dimension)];
+  auto& stride = shape.stride[static_cast<std::size_t>(dimension)];
+  const std::int64_t offset = start * stride;
+  size = (size - start + step - 1) / step;
+  stride *= step;
+  return finish(self, shape, record(kSliceBackward, slice_backward, self), offset);
+}
+
 std::vector<Tensor> split(Arg self, int dimension, std::int64_t length) {
+  std::vector<std::int64_t> lengths;
+  const std::int64_t whole = self->size(dimension);
+  for (std::int64_t start = 0; start < whole; start += length)
+    lengths.push_back(std::min(length, whole - start));
+  return split(self, dimension, lengths);
+}
+
+std::vector<Tensor> split(Arg self, int dimension, std::span<const std::int64_t> lengths) {
   Tape& tape = self->tape();
   if (dimension < 0) dimension += self->rank();
   Node* node = record(kSplitBackward, split_backward, self);
   std::vector<Tensor> parts;
-  const std::int64_t whole = self->size(dimension);
-  for (std::int64_t start = 0; start < whole; start += length) {
-    const std::int64_t n = std::min(length, whole - start);
-    parts.push_back(tape.alias(*self, slice(self->shape(), dimension, n),
+  std::int64_t start = 0;
+  for (const std::int64_t length : lengths) {
+    parts.push_back(tape.alias(*self, slice(self->shape(), dimension, length),
                                start * self->shape().stride[static_cast<std::size_t>(dimension)]));
     tape.attach(parts.back(), node, static_cast<std::uint16_t>(parts.size() - 1));
+    start += length;
   }
   done(self);
   return parts;
+}
+
+Tensor alias(Arg self) {
+  return finish(self, self->shape(), record(kAliasBackward, pass_backward, self));
 }
 
 Tensor detach(Arg self) {

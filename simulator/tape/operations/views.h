@@ -21,12 +21,18 @@ Tensor t(Arg self);  ///< of a matrix
 Tensor unsqueeze(Arg self, int dimension);
 Tensor squeeze(Arg self, int dimension);
 Tensor expand(Arg self, std::initializer_list<std::int64_t> sizes);
+Tensor expand(Arg self, std::span<const std::int64_t> sizes);
 /// self[..., start:start+length, ...]; the whole range makes a node too.
 Tensor slice(Arg self, int dimension, std::int64_t start, std::int64_t length);
+/// self[..., start::step, ...].
+Tensor every(Arg self, int dimension, std::int64_t start, std::int64_t step);
 /// self[..., index, ...] with the dimension gone.
 Tensor select(Arg self, int dimension, std::int64_t index);
 /// Equal parts (or parts of `length`, the last one shorter). One node: its backward joins them in one tensor.
 std::vector<Tensor> split(Arg self, int dimension, std::int64_t length);
+std::vector<Tensor> split(Arg self, int dimension, std::span<const std::int64_t> lengths);
+/// self[...]: another view of all of it.
+Tensor alias(Arg self);
 Tensor detach(Arg self);
 /// torch.Tensor._unsafe_view: like view, but its result does not count as one.
 Tensor unsafe_view(Arg self, std::span<const std::int64_t> sizes);

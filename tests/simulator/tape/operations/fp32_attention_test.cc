@@ -88,6 +88,18 @@ TEST_F(Fp32AttentionTest, AsManyKeyHeadsTakeTheEfficientKernel) {
   EXPECT_NE(std::search(got.begin(), got.end(), wanted.begin(), wanted.end()), got.end());
 }
 
+/// One head for all of them is expanded by the products, behind its mask.
+TEST_F(Fp32AttentionTest, AMaskReachesGroupedHeads) {
+  warm_up();
+  const Tensor q = heads(8, 1), k = heads(1, 49), v = heads(1, 49);
+  const Tensor mask = tape.empty({2, 1, 1, 49}, DType::boolean, 0);
+  const GradMode no_grad(tape, false);
+  const std::size_t start = now();
+  const Tensor out = masked_attention(q, k, v, mask);
+  EXPECT_EQ(allocations(start),
+            (std::vector<Bytes>{4, 4, 392, 4096, 25088, 200704, 3136, 3136, 784, 16, 4, 200704, 4096}));
+}
+
 TEST_F(Fp32AttentionTest, MasksBecomeNumbersInWholeColumns) {
   const Tensor q = heads(8, 1), k = heads(8, 49), v = heads(8, 49);
   const Tensor mask = tape.empty({2, 1, 1, 49}, DType::boolean, 0);

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+
+#include "simulator/tape/modules/model.h"
+#include "simulator/tape/modules/router.h"
+
+namespace headroom::tape {
+
+/// The experts of a mixture as Transformers runs them by default. Of whole sequences: pairs of token and
+/// expert sorted by expert, two grouped products over stacked matrices, results weighted, put back in order
+/// and summed by token. Of a token that `generate` decodes: the chosen experts' matrices copied for every
+/// pair, two batched products.
+class RoutedExperts {
+ public:
+  void build(Model& model, const Mlp& spec, const std::string& name, int index);
+  /// [N,h] to [N,h].
+  Tensor operator()(const Tensor& rows, const Routing& routing, bool decoding) const;
+
+ private:
+  Tensor grouped(const Tensor& rows, const Routing& routing) const;
+  Tensor batched(const Tensor& rows, const Routing& routing) const;
+  Tensor gated(const Tensor& both) const;
+
+  Mlp spec_;
+  Tensor gate_up_, down_;  ///< [E,2f,h] and [E,h,f]
+};
+
+}  // namespace headroom::tape
