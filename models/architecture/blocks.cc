@@ -26,12 +26,32 @@ std::int64_t default_head_dim(Config& config, std::int64_t hidden, std::int64_t 
   return hidden / heads;
 }
 
+namespace {
+
+/// Positions that a model serves. Scaled rotations reach `factor` times as far as the positions that they
+/// were trained for; forms whose configurations state the scaled number (llama3, longrope) add nothing.
+std::int64_t read_positions(Config& config, std::int64_t fallback) {
+  const std::int64_t stated = config.size("max_position_embeddings", fallback);
+  for (const char* name : {"rope_scaling", "rope_parameters"}) {
+    Config rope = config.section(name);
+    const std::string type = rope.text({"rope_type", "type"}, "");
+    if (type != "yarn" && type != "linear" && type != "dynamic") continue;
+    const std::int64_t trained =
+        type == "yarn" ? rope.size("original_max_position_embeddings", stated) : stated;
+    const double reach = static_cast<double>(trained) * rope.number("factor", 1);
+    if (reach > static_cast<double>(stated) && reach < 1e12) return static_cast<std::int64_t>(reach);
+  }
+  return stated;
+}
+
+}  // namespace
+
 Decoder read_decoder(Config& config, const Defaults& defaults) {
   Decoder decoder;
   decoder.vocabulary = config.size("vocab_size", defaults.vocabulary);
   decoder.hidden = config.essential("hidden_size", defaults.hidden);
   decoder.layers = config.essential("num_hidden_layers", defaults.layers);
-  decoder.max_positions = config.size("max_position_embeddings", defaults.max_positions);
+  decoder.max_positions = read_positions(config, defaults.max_positions);
   decoder.tied_embeddings = config.flag("tie_word_embeddings", defaults.tied);
   decoder.embedding_dim = decoder.hidden;
   decoder.final_norm = rms_norm(decoder.hidden);

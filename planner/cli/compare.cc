@@ -35,23 +35,25 @@ int compare_corpus(const Arguments& arguments, Streams& streams) {
 }  // namespace
 
 Command compare_command() {
-  return {.name = "compare",
-          .summary = "holds a prediction against a recorded run, phase by phase",
-          .options = {{"CONFIG", "", "the run's configuration; a recording states its own"},
-                      {"MEASURED", "", "the recording (JSON with `phases`)"},
-                      {"--corpus", "DIR", "every recording below DIR against its own case", false, true},
-                      {"--worst", "FILE", "with --corpus: write each run's worst errors (JSON)"}},
-          .common = kJobFlags | kHardwareFlags | kJsonFlag | kReportFlags,
-          .run = compare};
+  return {
+      .name = "compare",
+      .summary = "holds a prediction against a recorded run, phase by phase",
+      .options = {{"CONFIG", "", "the run's configuration; a recording that states its own needs no other"},
+                  {"MEASURED", "", "the recording (JSON with `phases`)"},
+                  {"--corpus", "DIR", "every recording below DIR against its own case", false, true},
+                  {"--worst", "FILE", "with --corpus: write each run's worst errors (JSON)"}},
+      .common = kJobFlags | kHardwareFlags | kJsonFlag | kReportFlags,
+      .run = compare};
 }
 
 int compare(const Arguments& arguments, Streams& streams) {
   if (arguments.has("--corpus")) return compare_corpus(arguments, streams);
-  if (!arguments.has("CONFIG") || !arguments.has("MEASURED"))
+  if (!arguments.has("CONFIG"))
     return report_error(
         {.message = "expected CONFIG and MEASURED, or --corpus DIR", .file = {}, .key = "compare"}, streams);
-  HEADROOM_CLI_ASSIGN(const compare::Measured measured, compare::read_measured(arguments.text("MEASURED")),
-                      streams);
+  // A recording states its own case.
+  const std::string recording = arguments.text("MEASURED", arguments.text("CONFIG"));
+  HEADROOM_CLI_ASSIGN(const compare::Measured measured, compare::read_measured(recording), streams);
   HEADROOM_CLI_ASSIGN(const Run run, load_run(arguments.text("CONFIG"), arguments.common, streams), streams);
   HEADROOM_CLI_ASSIGN(const Report report, predict(run, simulating_executor()), streams);
   const std::vector<compare::Row> rows = compare::compare(report, measured);

@@ -6,9 +6,11 @@
 #include <ostream>
 
 #include "planner/cli/executors.h"
+#include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
 #include "planner/search/changes.h"
 #include "planner/writers/columns.h"
+#include "planner/writers/explanation.h"
 #include "planner/writers/reasons.h"
 #include "planner/writers/table.h"
 
@@ -19,20 +21,14 @@ using writers::Columns;
 using writers::gib;
 
 constexpr std::size_t kChangesShown = 8;
-constexpr double kWorthNaming = 0.03;  // of the peak
 
 std::string why(const Report& report) {
   const PeakPlace place = highest(report);
   if (place.phase == nullptr) return "";
-  std::vector<Component> order;
-  for (std::size_t i = 0; i < kComponents; ++i) order.push_back(static_cast<Component>(i));
-  const Breakdown& bytes = place.phase->at_peak_device;
-  std::stable_sort(order.begin(), order.end(), [&](Component a, Component b) { return bytes[a] > bytes[b]; });
   Columns columns({Columns::Align::left, Columns::Align::right, Columns::Align::left});
-  for (const Component component : order)
-    if (static_cast<double>(bytes[component]) >= kWorthNaming * static_cast<double>(place.phase->peak_device))
-      columns.add(
-          {std::string(name(component)), gib(bytes[component]), std::string(writers::reason(component))});
+  for (const Component component : writers::main_components(*place.phase))
+    columns.add({std::string(name(component)), gib(place.phase->at_peak_device[component]),
+                 std::string(writers::reason(component))});
   return fmt::format("\nWhy {} peaks, GiB\n", place.phase->phase) + columns.text("  ");
 }
 
@@ -50,8 +46,9 @@ std::string change_rows(std::span<const search::Change> changes, double seconds_
   for (const search::Change& change : changes) {
     if (change.outcome.fits != fitting || shown == kChangesShown) continue;
     ++shown;
-    const std::string time =
-        seconds_now > 0 ? fmt::format("{:+.1f} %", 100 * (change.outcome.seconds / seconds_now - 1)) : "";
+    const std::string time = seconds_now > 0 && change.outcome.seconds > 0
+                                 ? fmt::format("{:+.1f} %", 100 * (change.outcome.seconds / seconds_now - 1))
+                                 : "";
     columns.add({gib(change.outcome.spare), time, change.outcome.limiting_phase, settings_text(change)});
   }
   return shown == 0 ? "" : columns.text("  ");
@@ -117,16 +114,25 @@ int explain(const Arguments& arguments, Streams& streams, const Executor& fast, 
     return kDone;
   }
   HEADROOM_CLI_ASSIGN(const Report report, predict(run, executor), streams);
-  HEADROOM_CLI_TRY(write_reports(std::span(&report, 1), common, streams), streams);
-  if (common.quiet || takes_standard_output(common)) return report.fits ? kDone : kOver;
-  streams.out << writers::table(report, {streams.colour}) << why(report);
-  if (run.framework != nullptr && run.framework->knobs != nullptr) {
+  const bool prints = !common.quiet && !takes_standard_output(common);
+  std::vector<search::Change> changes;
+  if ((prints || common.json) && run.framework != nullptr && run.framework->knobs != nullptr) {
     const std::vector<Knob> knobs = run.framework->knobs(run.read);
     HEADROOM_CLI_ASSIGN(const search::Space space, search::make_space(knobs, {}, {}), streams);
     const search::Setup setup = run.setup();
-    const std::vector<search::Change> quick = search::single_changes(setup, space, fast);
-    streams.out << changes_text(search::confirmed(setup, quick, kChangesShown, executor),
-                                search::outcome_of(report));
+    changes = search::confirmed(setup, search::single_changes(setup, space, fast), kChangesShown, executor);
+  }
+  Common others = common;
+  others.json.reset();
+  if (common.json)
+    HEADROOM_CLI_TRY(write_output(*common.json, writers::explanation_json(report, changes), streams),
+                     streams);
+  HEADROOM_CLI_TRY(write_reports(std::span(&report, 1), others, streams), streams);
+  if (prints) {
+    const search::Outcome now = search::outcome_of(report);
+    // What would come after the place where a run breaks is unknown, and no peak.
+    streams.out << writers::table(report, {streams.colour}) << (now.breaks ? "" : why(report))
+                << changes_text(changes, now);
   }
   return report.fits ? kDone : kOver;
 }

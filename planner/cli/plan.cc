@@ -6,6 +6,7 @@
 #include <set>
 
 #include "planner/cli/executors.h"
+#include "planner/cli/knob_names.h"
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
 #include "planner/cli/run.h"
@@ -54,15 +55,19 @@ Result<Searched> search_run(const Arguments& arguments, const Common& common, St
     options.search.more_evaluations = kMoreSlowEvaluations;
   }
   const std::vector<Knob> knobs = out.run.framework->knobs(out.run.read);
-  HEADROOM_ASSIGN(const search::Space space,
-                  search::make_space(knobs, arguments.all("--vary"), arguments.all("--fix")));
+  const std::vector<std::string> vary = knob_requests(out.run, knobs, arguments.all("--vary")),
+                                 fix = knob_requests(out.run, knobs, arguments.all("--fix"));
+  HEADROOM_ASSIGN(const search::Space space, search::make_space(knobs, vary, fix));
   Result<search::Plan> plan = search::make_plan(out.run.setup(), space, fast, exact, options);
   if (!plan || plan->choices.empty()) {
     HEADROOM_ASSIGN(out.input, predict(out.run, exact));
   }
   HEADROOM_ASSIGN(out.plan, std::move(plan));
   for (search::PlanChoice& choice : out.plan.choices)
-    if (choice.report) leave_undetermined(*choice.report, out.run.read.job.not_modelled);
+    if (choice.report) {
+      describe(*choice.report, out.run);
+      leave_undetermined(*choice.report, out.run.read.job.not_modelled);
+    }
   return out;
 }
 
@@ -121,7 +126,9 @@ Command plan_command() {
           "searches for the fastest configuration that fits and writes it back",
           {{"CONFIG", "", "configuration of a framework, or a job file; '-' is standard input", true},
            {"--yaml", "FILE", "write the best choice in the framework's own schema"},
-           {"--vary", "KNOB[=V,V]", "vary only these knobs (default: all that keep the training's numbers)",
+           {"--vary", "KNOB[=V,V]",
+            "vary only these knobs, by name or by the framework's key (default: all that keep the training's "
+            "numbers)",
             false, true},
            {"--fix", "KNOB[=V]", "keep a knob, or set it", false, true},
            {"--objective", "time|memory", "the fastest step, or the most memory to spare (default: time)"},

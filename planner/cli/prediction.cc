@@ -103,9 +103,9 @@ std::string expected_verdict(const Report& expected, const Lengths& lengths) {
   return fmt::format(
       "at expected lengths (prompts of {:.0f}, responses of {:.0f} tokens; {}) the run {}, {} at most{}",
       lengths.mean_prompt, lengths.mean_response, lengths.source,
-      expected.fits                   ? "fits"
+      expected.fits                    ? "fits"
       : undetermined(expected).empty() ? "does not fit"
-                                      : "is undetermined",
+                                       : "is undetermined",
       format_gib(place.phase == nullptr ? 0 : place.phase->peak_device),
       place.phase == nullptr ? "" : " in " + place.phase->phase);
 }
@@ -117,6 +117,19 @@ std::string joined(std::span<const Report> reports, const writers::Writer& write
   for (std::size_t i = 0; i < reports.size(); ++i)
     text += (json && i > 0 ? ",\n" : "") + writer.write(reports[i]);
   return json ? text + "]\n" : text;
+}
+
+/// No budget reaches beyond the card: what fits such a one need not run.
+Status within_the_card(const Limits& limits) {
+  const auto check = [&](Bytes budget) -> Status {
+    if (budget <= limits.card) return {};
+    return fail(Error{.message = fmt::format("expected at most the card's {}, found {}",
+                                             format_gib(limits.card), format_gib(budget)),
+                      .file = {},
+                      .key = "--budget"});
+  };
+  for (const auto& [pool, budget] : limits.pools) HEADROOM_TRY(check(budget));
+  return check(limits.budget);
 }
 
 }  // namespace
@@ -152,6 +165,7 @@ Result<Run> load_run(const std::string& path, const Common& common, Streams& str
   }
   HEADROOM_ASSIGN(run.hardware, hardware_of(run.read, common, path));
   run.limits = limits_of(common, run.hardware);
+  HEADROOM_TRY(within_the_card(run.limits));
   for (const auto& [pool, budget] : run.limits.pools) {
     const auto& pools = run.read.job.pools;
     if (std::none_of(pools.begin(), pools.end(), [&](const Pool& one) { return one.name == pool; }))
@@ -159,6 +173,17 @@ Result<Run> load_run(const std::string& path, const Common& common, Streams& str
           Error{.message = fmt::format("no pool is named '{}'", pool), .file = {}, .key = "--budget"});
   }
   return run;
+}
+
+void describe(Report& report, const Run& run) {
+  if (report.title.empty()) report.title = run.read.job.name;
+  report.framework = run.read.job.framework;
+  if (!run.read.job.versions.framework.empty())
+    report.versions.emplace_back(run.read.job.framework, run.read.job.versions.framework);
+  add_versions(run.read.job.versions, report);
+  report.assumptions.insert(report.assumptions.begin(), run.read.job.assumptions.begin(),
+                            run.read.job.assumptions.end());
+  for (const Notice& notice : run.read.warnings) report.warnings.push_back(as_warning(notice));
 }
 
 Result<Report> predict(const Run& run, const Executor& executor) {
@@ -177,14 +202,7 @@ Result<Report> predict(const Run& run, const Executor& executor) {
     leave_undetermined(expected, run.read.job.not_modelled);
     report.assumptions.push_back(expected_verdict(expected, lengths));
   }
-  if (report.title.empty()) report.title = run.read.job.name;
-  report.framework = run.read.job.framework;
-  if (!run.read.job.versions.framework.empty())
-    report.versions.emplace_back(run.read.job.framework, run.read.job.versions.framework);
-  add_versions(run.read.job.versions, report);
-  report.assumptions.insert(report.assumptions.begin(), run.read.job.assumptions.begin(),
-                            run.read.job.assumptions.end());
-  for (const Notice& notice : run.read.warnings) report.warnings.push_back(as_warning(notice));
+  describe(report, run);
   judge(report, run.limits);
   leave_undetermined(report, run.read.job.not_modelled);
   return report;

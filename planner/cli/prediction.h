@@ -27,6 +27,9 @@ struct Run {
 /// configuration names; neither is an error that says what to give.
 Result<Run> load_run(const std::string& path, const Common& common, Streams& streams);
 
+/// Adds the reader's warnings and assumptions, the framework and the library versions to a report of the run.
+void describe(Report& report, const Run& run);
+
 /// The judged report, with the reader's warnings, assumptions and library versions.
 Result<Report> predict(const Run& run, const Executor& executor);
 

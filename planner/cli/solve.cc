@@ -7,6 +7,7 @@
 
 #include "models/base/nearest.h"
 #include "planner/cli/executors.h"
+#include "planner/cli/knob_names.h"
 #include "planner/cli/prediction.h"
 #include "planner/search/solve.h"
 #include "planner/writers/table.h"
@@ -14,9 +15,10 @@
 namespace headroom::cli {
 namespace {
 
-Result<Knob> find_knob(const Run& run, const std::string& name) {
+Result<Knob> find_knob(const Run& run, const std::string& text) {
   std::vector<Knob> knobs;
   if (run.framework != nullptr && run.framework->knobs != nullptr) knobs = run.framework->knobs(run.read);
+  const std::string name = knob_name(run, knobs, text);
   std::string known;
   std::vector<std::string_view> names;
   for (const Knob& knob : knobs) {
@@ -37,7 +39,7 @@ Result<Knob> find_knob(const Run& run, const std::string& name) {
 Command solve_command() {
   return {"solve",
           "finds the largest value of one knob that fits",
-          {{"KNOB", "", "name as `headroom plan` shows it", true},
+          {{"KNOB", "", "its name, or the key of the framework that `headroom plan` shows", true},
            {"CONFIG", "", "configuration of a framework, or a job file; '-' is standard input", true},
            {"--smallest", "", "the smallest value that fits instead"}},
           kJobFlags | kHardwareFlags | kBudgetFlags | kJsonFlag | kReportFlags,

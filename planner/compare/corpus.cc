@@ -60,6 +60,10 @@ Result<Corpus> read_corpus(const std::vector<std::string>& folders) {
     for (Row& row : rows) row.name = fs::path(path).stem().string();
     out.rows.insert(out.rows.end(), rows.begin(), rows.end());
   }
+  if (out.rows.empty() && out.skipped.empty())
+    return fail(Error{.message = "expected recordings (JSON with `case` and `phases`), found none",
+                      .file = folders.empty() ? "" : folders.front(),
+                      .key = "--corpus"});
   return out;
 }
 

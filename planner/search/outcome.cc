@@ -52,6 +52,7 @@ Outcome outcome_of(const Report& report) {
                                              [](const auto& process) { return process.out_of_memory; });
     }
   }
+  if (out.breaks) out.seconds = 0;
   if (!out.fits) {
     if (report.host_budget > 0) out.spare = std::min(out.spare, report.host_budget - out.peak_host);
     out.spare = std::min<Bytes>(out.spare, -1);

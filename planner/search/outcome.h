@@ -24,7 +24,8 @@ struct Outcome {
   Bytes peak_host = 0;
   Bytes spare = 0;  ///< least budget − peak − margin; negative: short by that much
   std::string limiting_phase;
-  double seconds = 0;              ///< of a step once optimizer states exist (the last step run)
+  /// Of a step once optimizer states exist (the last step run); 0 where the run breaks before.
+  double seconds = 0;
   std::vector<PhaseSpare> phases;  ///< in order of first appearance
 };
 

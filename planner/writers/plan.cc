@@ -21,10 +21,11 @@ std::string count(double number) {
 
 std::vector<std::string> row(const std::string& rank, const search::Outcome& outcome, double now,
                              const std::string& note, const std::string& changes) {
-  const std::string against =
-      now > 0 && rank != "now" ? fmt::format("{:+.1f} %", 100 * (outcome.seconds / now - 1)) : "";
+  const std::string against = now > 0 && outcome.seconds > 0 && rank != "now"
+                                  ? fmt::format("{:+.1f} %", 100 * (outcome.seconds / now - 1))
+                                  : "";
   return {rank,
-          fmt::format("{:.1f}", outcome.seconds),
+          outcome.seconds > 0 ? fmt::format("{:.1f}", outcome.seconds) : "",
           against,
           gib(outcome.peak_device),
           gib(outcome.spare),

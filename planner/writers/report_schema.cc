@@ -27,7 +27,9 @@ const char* report_schema() {
     "versions": {"type": "object", "additionalProperties": {"type": "string"}},
     "devices": {"type": "array", "items": {"$ref": "#/$defs/device"}},
     "search": {"$ref": "#/$defs/search"},
-    "choices": {"type": "array", "items": {"$ref": "#/$defs/choice"}}
+    "choices": {"type": "array", "items": {"$ref": "#/$defs/choice"}},
+    "reasons": {"type": "array", "items": {"$ref": "#/$defs/reason"}},
+    "single_changes": {"type": "array", "items": {"$ref": "#/$defs/single_change"}}
   },
   "$defs": {
     "components": {
@@ -106,6 +108,28 @@ const char* report_schema() {
         "outside": {"type": "integer", "description": "context, communicators and libraries of this process"},
         "at_peak_allocated": {"$ref": "#/$defs/components"},
         "out_of_memory": {"type": "string"}
+      }
+    },
+    "reason": {
+      "type": "object",
+      "required": ["device", "step", "phase", "component", "bytes", "reason"],
+      "additionalProperties": false,
+      "properties": {
+        "device": {"type": "integer"}, "step": {"type": "integer"}, "phase": {"type": "string"},
+        "component": {"type": "string"}, "bytes": {"type": "integer"},
+        "reason": {"type": "string", "description": "what it is and what makes it smaller"}
+      }
+    },
+    "single_change": {
+      "type": "object",
+      "required": ["changes", "fits", "seconds_per_step", "peak_device", "limiting_phase", "spare_bytes"],
+      "additionalProperties": false,
+      "properties": {
+        "changes": {"type": "object", "additionalProperties": {"type": "string"}},
+        "fits": {"type": "boolean"},
+        "seconds_per_step": {"type": "number", "description": "0 where the run breaks before its end"},
+        "peak_device": {"type": "integer"}, "limiting_phase": {"type": "string"},
+        "spare_bytes": {"type": "integer"}
       }
     },
     "search": {

@@ -99,18 +99,25 @@ std::string holders(const std::vector<Holder>& list) {
 
 std::string notes(const Report& report) {
   std::string out;
-  for (const Warning& warning : report.warnings) {
-    if (warning.code == "undetermined") continue;  // the verdict names it
-    std::string place = warning.file;
-    if (!place.empty() && warning.line > 0) place += ":" + std::to_string(warning.line);
-    if (!place.empty()) place += ": ";
-    out += "! " + place + (warning.key.empty() ? "" : warning.key + ": ") + warning.message + "\n";
-  }
+  for (const std::string& line : warning_lines(report)) out += "! " + line + "\n";
   if (!report.assumptions.empty()) {
     out += "Assumed:\n";
     for (const std::string& assumption : report.assumptions) out += "  - " + assumption + "\n";
   }
   return out;
+}
+
+/// Why a run does not fit whose device peaks do: a process that stops, or host memory.
+std::string other_reason(const Report& report) {
+  for (const DeviceReport& device : report.devices)
+    for (const PhaseReport& phase : device.phases)
+      for (const ProcessPhase& process : phase.processes)
+        if (process.out_of_memory)
+          return fmt::format("{} stops in {} (step {}) on GPU {}: {}", process.process, phase.phase,
+                             phase.step, device.device, *process.out_of_memory);
+  for (const Warning& warning : report.warnings)
+    if (warning.code == "host-memory") return warning.message;
+  return "a limit is passed";
 }
 
 }  // namespace
@@ -123,6 +130,18 @@ std::string device_name(const DeviceReport& device) {
   std::string out = fmt::format("GPU {}", device.device);
   if (!device.pool.empty()) out += " of pool " + device.pool;
   if (device.alike > 1) out += fmt::format(" ({} alike)", device.alike);
+  return out;
+}
+
+std::vector<std::string> warning_lines(const Report& report) {
+  std::vector<std::string> out;
+  for (const Warning& warning : report.warnings) {
+    if (warning.code == "undetermined") continue;  // the verdict names it
+    std::string place = warning.file;
+    if (!place.empty() && warning.line > 0) place += ":" + std::to_string(warning.line);
+    if (!place.empty()) place += ": ";
+    out.push_back(place + (warning.key.empty() ? "" : warning.key + ": ") + warning.message);
+  }
   return out;
 }
 
@@ -141,7 +160,7 @@ std::string verdict(const Report& report) {
   if (!open.empty())
     return fmt::format("undetermined: {} to spare, {} {}, but {}", format_gib(left), sum, where, missing);
   if (report.fits) return fmt::format("fits: {} to spare, {} {}", format_gib(left), sum, where);
-  return fmt::format("does not fit: see below; the highest device peak is {} {}", sum, where);
+  return fmt::format("does not fit: {}; the highest device peak is {} {}", other_reason(report), sum, where);
 }
 
 std::string table(const Report& report, const TableStyle& style) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "simulator/report/report.h"
 
@@ -14,7 +15,10 @@ struct TableStyle {
 /// made of, warnings and assumptions. All sizes in GiB.
 std::string table(const Report& report, const TableStyle& style = {});
 
-/// One line: fits or not, by how much, where.
+/// The report's warnings, `FILE:LINE: key: message` each, without those that the verdict names.
+std::vector<std::string> warning_lines(const Report& report);
+
+/// One line: fits or not, by how much, where; of a run that stops, why.
 std::string verdict(const Report& report);
 
 /// `GPU 0 (8 alike)`, `GPU 4 of pool rollout`.

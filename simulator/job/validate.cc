@@ -6,6 +6,7 @@
 #include "simulator/job/batching.h"
 #include "simulator/job/job.h"
 #include "simulator/job/names.h"
+#include "simulator/job/residency.h"
 
 namespace headroom {
 namespace {
@@ -73,6 +74,11 @@ Status check_role(const Job& job, const Role& role) {
   const std::string at = "roles." + role.name;
   const Parallel& parallel = role.parallel;
   if (role.model == nullptr) return bad(at + ".model", "expected a model, found none");
+  const Decoder& decoder = role.model->decoder;
+  if (decoder.position == PositionKind::learned && job.batch.sequence_length() > decoder.max_positions)
+    return bad("batch",
+               fmt::format("expected prompt and response within the {} positions of {}, found {} + {}",
+                           decoder.max_positions, at, job.batch.prompt_length, job.batch.response_length));
   if (role.trainer == TrainerCode::trl_ppo)
     return bad(at + ".trainer", "expected plain, deepspeed_chat or trl_grpo: TRL's PPO is not modelled yet");
   const std::pair<const char*, std::int64_t> sizes[] = {{"tensor", parallel.tensor},
@@ -221,7 +227,8 @@ Status validate_job(const Job& job) {
   }
   for (const Engine& engine : job.engines) HEADROOM_TRY(check_engine(job, engine));
   HEADROOM_TRY(check_phases(job, job.start, "start"));
-  return check_phases(job, job.step, "step");
+  HEADROOM_TRY(check_phases(job, job.step, "step"));
+  return check_residency(job);
 }
 
 }  // namespace headroom

@@ -126,6 +126,14 @@ Found engine(const Settings& s, const EngineSettings& e, const Architecture* mod
                    "expected 1 (this release serves without pipeline parallelism)");
   if (model == nullptr) return {};
   HEADROOM_VERL_CHECK(heads(*model, e.tensor, at + "tensor_model_parallel_size"));
+  // Until 0.7 the engine is told prompt + response, and refuses more than the model has; later it is told the
+  // model's own.
+  const bool fixed = model->decoder.position == PositionKind::learned;
+  if ((fixed || !(e.max_model_len || s.after(0, 7, 0))) &&
+      e.prompt_length + e.response_length > model->decoder.max_positions)
+    return problem("data.max_response_length",
+                   fmt::format("expected prompt and response within the model's {} positions, found {} + {}",
+                               model->decoder.max_positions, e.prompt_length, e.response_length));
   if (e.max_model_len && model->decoder.max_positions > 0 &&
       *e.max_model_len > model->decoder.max_positions && s.after(0, 7, 1))
     return problem(at + "max_model_len", fmt::format("expected at most the model's {} positions, found {}",

@@ -234,6 +234,19 @@ void warn_of_unknown_changes(Values& values, const JobOptions& options, const Ve
   }
 }
 
+/// The engine ends a response where the model's positions end; what is asked for beyond is never there.
+void warn_of_short_models(Values& values, const Settings& s) {
+  const Architecture* model = s.actor.model.architecture.get();
+  if (model == nullptr || model->decoder.max_positions == 0) return;
+  const std::int64_t most = s.rollout.max_model_len.value_or(model->decoder.max_positions);
+  if (s.rollout.prompt_length + s.rollout.response_length > most)
+    values.warn_at(
+        "data.max_response_length",
+        fmt::format("prompts of {} and responses of {} tokens are longer than the {} that the engine "
+                    "serves: verl cuts such responses, the prediction does not",
+                    s.rollout.prompt_length, s.rollout.response_length, most));
+}
+
 std::string folder_of(const JobInput& input) {
   if (input.files.empty()) return {};
   return std::filesystem::path(input.files.front().path).parent_path().string();
@@ -338,6 +351,7 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
     HEADROOM_TRY(values.status());
   }
   out.job = std::move(*job);
+  warn_of_short_models(values, *settings);
   if (!input.files.empty()) out.job.name = std::filesystem::path(input.files.back().path).stem().string();
   for (Notice& notice : values.take_warnings()) out.warnings.push_back(std::move(notice));
   out.input = input;

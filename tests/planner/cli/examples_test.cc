@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 using Words = std::vector<std::string>;
 
@@ -32,7 +33,10 @@ TEST(Examples, EveryCommandReadsEveryShippedConfiguration) {
       command.insert(command.end(), {"--steps", "1"});
       const Outcome outcome = run_words(command);
       EXPECT_THAT(outcome.code, AnyOf(kDone, kOver)) << words[0] << " " << path << outcome.err;
-      EXPECT_EQ(outcome.err, "") << words[0] << " " << path;
+      // Only the gate puts warnings there, and these examples leave host memory unchecked.
+      EXPECT_THAT(outcome.err, words[0] == "check" ? AnyOf("", StartsWith("headroom: warning: host memory"))
+                                                   : AnyOf("", ""))
+          << words[0] << " " << path;
       EXPECT_NE(outcome.out, "") << words[0] << " " << path;
     }
 }

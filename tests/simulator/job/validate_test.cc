@@ -34,6 +34,16 @@ TEST(ValidateJob, NamesTheField) {
   EXPECT_THAT(complaint([](Job& j) { j.roles[0].model = nullptr; }), HasSubstr("roles.actor.model"));
 }
 
+TEST(ValidateJob, WantsSequencesWithinALearnedPositionTable) {
+  EXPECT_THAT(complaint([](Job& j) {
+                auto model = std::make_shared<Architecture>(*j.roles[0].model);
+                model->decoder.position = PositionKind::learned;
+                model->decoder.max_positions = j.batch.sequence_length() - 1;
+                j.roles[0].model = model;
+              }),
+              HasSubstr("positions of roles.actor"));
+}
+
 TEST(ValidateJob, WantsHeadsDivisible) {
   EXPECT_THAT(complaint([](Job& j) { j.engines[0].tensor = 3; }), HasSubstr("16 attention heads"));
   EXPECT_EQ(complaint([](Job& j) { j.engines[0].tensor = 8; }), "");  // 4 key/value heads are replicated

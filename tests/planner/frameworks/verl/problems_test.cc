@@ -32,6 +32,12 @@ TEST(VerlProblems, GroupsMustDivideTheGpus) {
               HasSubstr("trainer.nnodes: expected an integer from 1"));
 }
 
+TEST(VerlProblems, OldReleasesTellTheEngineTheWholeLength) {
+  EXPECT_THAT(complaint("0.5.0", {"data.max_response_length=40000"}),
+              HasSubstr("data.max_response_length: expected prompt and response within the model's 32768"));
+  EXPECT_EQ(complaint("0.9.0", {"data.max_response_length=40000"}), "");  // responses are cut: a warning
+}
+
 TEST(VerlProblems, BatchesMustDivide) {
   EXPECT_THAT(complaint("0.9.0", {"data.train_batch_size=16"}),
               HasSubstr("run.yaml:5: " + kActor +

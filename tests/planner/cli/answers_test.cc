@@ -1,0 +1,101 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "models/document/document.h"
+#include "tests/planner/cli/outcome.h"
+#include "tests/support/data.h"
+
+namespace headroom::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+const std::string kVerl = test::source("configs/examples/verl/qwen2.5-0.5b-grpo-1x4090.yaml");
+const std::string kUtilization = "actor_rollout_ref.rollout.gpu_memory_utilization";
+
+TEST(Answers, TheGateWarnsOfAMistypedKey) {
+  const Outcome outcome = run_words(
+      {"check", kVerl, "--steps", "1", "--set", "+actor_rollout_ref.rollout.gpu_memory_utilisation=0.9"});
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("headroom: warning: "), HasSubstr("gpu_memory_utilisation"),
+                                 HasSubstr("did you mean " + kUtilization)));
+  EXPECT_EQ(run_words({"check", kVerl, "--steps", "1", "--quiet", "--set",
+                       "+actor_rollout_ref.rollout.gpu_memory_utilisation=0.9"})
+                .err,
+            "");
+}
+
+TEST(Answers, TheGateSaysWhyARunStops) {
+  const Outcome outcome = run_words({"check", kVerl, "--steps", "1", "--set", kUtilization + "=0.05"});
+  EXPECT_EQ(outcome.code, kOver);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("does not fit: "), HasSubstr(" stops in engine_init")));
+}
+
+TEST(Answers, ABreakHasNoStepTime) {
+  const Outcome outcome = run_words({"plan", kVerl, "--steps", "1", "--top", "1", "--vary",
+                                     "gpu_memory_utilization=0.5", "--set", kUtilization + "=0.05"});
+  EXPECT_EQ(outcome.code, kDone) << outcome.err;
+  EXPECT_THAT(outcome.out, Not(HasSubstr("000")));
+}
+
+TEST(Answers, NoBudgetReachesBeyondTheCard) {
+  const Outcome outcome = run_words({"estimate", kVerl, "--budget", "100GiB"});
+  EXPECT_EQ(outcome.code, kBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr("headroom: --budget: expected at most the card's"));
+}
+
+TEST(Answers, KnobsGoByTheFrameworksKeysToo) {
+  const std::vector<std::string> rest = {kVerl, "--steps", "1"};
+  for (const std::string& name :
+       {kUtilization, std::string("rollout.gpu_memory_utilization"), std::string("gpu_memory_utilization")}) {
+    const Outcome outcome = run_words({"solve", name, kVerl, "--steps", "1"});
+    EXPECT_EQ(outcome.code, kDone) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("gpu_memory_utilization = "));
+  }
+  EXPECT_EQ(
+      run_words({"plan", kVerl, "--steps", "1", "--top", "1", "--vary", kUtilization + "=0.3,0.5"}).code,
+      kDone);
+  EXPECT_EQ(run_words({"solve", "rollout.no_such_key", kVerl}).code, kBadInput);
+}
+
+TEST(Answers, JsonOfAnExplanationHasReasonsAndChanges) {
+  const Outcome outcome = run_words({"explain", kVerl, "--steps", "1", "--json", "-"});
+  ASSERT_EQ(outcome.code, kDone) << outcome.err;
+  const Result<Document> json = parse_document(outcome.out, "explanation");
+  ASSERT_TRUE(json);
+  ASSERT_NE(json->find("reasons"), nullptr);
+  ASSERT_NE(json->find("single_changes"), nullptr);
+  EXPECT_THAT(json->find("reasons")->items(), Not(IsEmpty()));
+  EXPECT_THAT(json->find("single_changes")->items(), Not(IsEmpty()));
+}
+
+TEST(Answers, JsonOfAPlanSaysWhatTheReportSays) {
+  const Outcome outcome = run_words(
+      {"plan", kVerl, "--steps", "1", "--top", "1", "--vary", "gpu_memory_utilization", "--json", "-"});
+  ASSERT_EQ(outcome.code, kDone) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("\"framework\": \"verl\""), HasSubstr("\"torch\": \""),
+                                 HasSubstr("(the release's container image)")));
+}
+
+TEST(Answers, ARecordingIsComparedWithItsOwnCase) {
+  const std::string run = test::source("tests/data/rlhf/fr-gpt2.json");
+  const Outcome alone = run_words({"compare", run});
+  EXPECT_EQ(alone.code, kDone) << alone.err;
+  EXPECT_EQ(alone.out, run_words({"compare", run, run}).out);
+}
+
+TEST(Answers, ACorpusHasRecordings) {
+  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "no_recordings";
+  std::filesystem::create_directories(folder);
+  const Outcome outcome = run_words({"compare", "--corpus", folder});
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(outcome.code, kBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr("expected recordings"));
+}
+
+}  // namespace
+}  // namespace headroom::cli
