@@ -215,6 +215,9 @@ Result<Document> parse_document(std::string_view text, const std::string& file, 
     YAML::Parser parser(stream);
     Builder builder(limits);
     if (!parser.HandleNextDocument(builder)) return bad("expected YAML or JSON, found only comments", 0);
+    Builder more(limits);
+    if (parser.HandleNextDocument(more))
+      return bad("expected one YAML document, found a second (after `---`); keep one", 0);
     return builder.take();
   } catch (const LimitReached& limit) {
     return bad(limit.message, limit.line);

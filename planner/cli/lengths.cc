@@ -184,6 +184,10 @@ Result<Lengths> read_lengths(const std::string& text, const Batch& caps) {
   lengths.mean_prompt = figures.prompt;
   lengths.mean_response = figures.response;
   lengths.spread = figures.spread;
+  if (figures.max > 0 && figures.max < figures.mean)
+    return wrong(file, 0, "",
+                 fmt::format("expected a longest length of at least the mean, found {} and {}", figures.max,
+                             figures.mean));
   lengths.max_total = std::min(static_cast<std::int64_t>(figures.max), caps.sequence_length());
   if (figures.mean > 0) {
     const double share =

@@ -59,6 +59,11 @@ TEST(ParseDocument, AKeyGivenTwiceNamesBothLines) {
   EXPECT_NE(read.error().message.find("'b' in line 2"), std::string::npos) << read.error().message;
 }
 
+TEST(ParseDocument, ASecondDocumentIsNotPassedOver) {
+  EXPECT_FALSE(parse_document("a: 1\n---\na: 2\n", "f.yaml"));
+  EXPECT_TRUE(parse_document("---\na: 1\n...\n", "f.yaml"));
+}
+
 TEST(ParseDocument, MergesKeepWhatIsGiven) {
   const Result<Document> read = parse_document(
       "one: &one {a: 1, b: 1}\ntwo: &two {b: 2, c: 2}\nx:\n  <<: [*one, *two]\n  a: 3\n", "x.yaml");

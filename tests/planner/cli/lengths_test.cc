@@ -102,8 +102,8 @@ TEST(Lengths, WhatIsPaddedIsPaddedToTheLongest) {
 }
 
 TEST(Lengths, RefusesWhatMakesNoSense) {
-  for (const char* text :
-       {"mean=-1", "mean=x", "max=100", "mean=5000", "response=3001", "mean", "=", "mean=1,"})
+  for (const char* text : {"mean=-1", "mean=x", "max=100", "mean=5000", "response=3001", "mean", "=",
+                           "mean=1,", "mean=100,max=10"})
     EXPECT_FALSE(read_lengths(text, caps()).has_value()) << text;
   EXPECT_THAT(read_lengths("prompt=2000", caps()).error().text(), HasSubstr("at most the caps"));
 }
