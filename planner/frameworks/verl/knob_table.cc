@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
+#include "planner/frameworks/verl/knob_keys.h"
 #include "planner/frameworks/verl/knob_values.h"
+#include "planner/frameworks/verl/megatron_knobs.h"
 
 namespace headroom::verl {
 namespace {
-
-using Keys = std::vector<Setting>;
 
 const std::string kActor = "actor_rollout_ref.actor.";
 const std::string kRef = "actor_rollout_ref.ref.";
@@ -25,46 +25,6 @@ std::string critic_fsdp(const Settings& s) {
 std::string backend(const Settings& s, const Worker& w, const std::string& role) {
   if (w.strategy == Strategy::megatron) return role + "megatron.";
   return role == "critic." ? critic_fsdp(s) : role + "fsdp_config.";
-}
-
-void add_log_prob(Keys& keys, const Settings& s, bool dynamic) {
-  const auto add = [&](const std::string& at, const Packing& pass) {
-    if (dynamic) {
-      keys.push_back({at + "log_prob_max_token_len_per_gpu", word(pass.tokens)});
-    } else {
-      keys.push_back({at + "log_prob_micro_batch_size_per_gpu", word(pass.micro)});
-    }
-  };
-  add(kRollout, s.actor.forward);
-  if (s.ref.exists) add(kRef, s.ref.forward);
-}
-
-/// Old global sizes are replaced by sizes a GPU: verl takes one of the two only.
-void drop_deprecated(Keys& keys, const Settings& s) {
-  for (const std::string& key : s.deprecated_micro) keys.push_back({key, "null"});
-}
-
-void add_micro(Keys& keys, const Settings& s) {
-  keys.push_back({kActor + "ppo_micro_batch_size_per_gpu", word(s.actor.train.micro)});
-  add_log_prob(keys, s, false);
-  if (s.critic.exists && !s.v1) {
-    keys.push_back({"critic.ppo_micro_batch_size_per_gpu", word(s.critic.train.micro)});
-    keys.push_back({"critic.forward_micro_batch_size_per_gpu", word(s.critic.forward.micro)});
-  }
-  if (s.reward.exists)
-    keys.push_back({"reward_model.micro_batch_size_per_gpu", word(s.reward.forward.micro)});
-  drop_deprecated(keys, s);
-}
-
-void add_budgets(Keys& keys, const Settings& s) {
-  keys.push_back({kActor + "ppo_max_token_len_per_gpu", word(s.actor.train.tokens)});
-  add_log_prob(keys, s, true);
-  if (s.critic.exists && !s.v1) {
-    keys.push_back({"critic.ppo_max_token_len_per_gpu", word(s.critic.train.tokens)});
-    keys.push_back({"critic.forward_max_token_len_per_gpu", word(s.critic.forward.tokens)});
-  }
-  if (s.reward.exists)
-    keys.push_back({"reward_model.forward_max_token_len_per_gpu", word(s.reward.forward.tokens)});
 }
 
 void add_ulysses(Keys& keys, const Settings& s, const std::string& role, std::int64_t size) {
@@ -92,24 +52,6 @@ bool vllm(const Settings& s) {
 }
 bool separate_ref(const Settings& s) {
   return s.ref.exists && s.actor.lora.rank == 0;
-}
-
-bool set_flag(bool& field, const std::string& value) {
-  if (value != "true" && value != "false") return false;
-  field = value == "true";
-  return true;
-}
-bool set_number(std::int64_t& field, const std::string& value, std::int64_t least = 1) {
-  const auto n = number(value);
-  if (!n || *n < least || *n > (std::int64_t{1} << 30)) return false;
-  field = *n;
-  return true;
-}
-bool set_number(std::optional<std::int64_t>& field, const std::string& value) {
-  std::int64_t n = 0;
-  if (!set_number(n, value)) return false;
-  field = n;
-  return true;
 }
 
 bool set_dynamic(Settings& s, const std::string& value) {
@@ -199,40 +141,6 @@ Keys rollout_keys(const Settings& s, const std::string& key, const std::string& 
   return keys;
 }
 
-/// `full` is every layer on its own; other ways of a run keep their numbers.
-std::string recompute_word(const Megatron& m) {
-  if (m.recompute_granularity.empty()) return "none";
-  if (m.recompute_granularity != "full") return m.recompute_granularity;
-  const bool plain = m.recompute_method == "uniform" && m.recompute_layers <= 1;
-  return plain ? "full" : fmt::format("full {} {}", m.recompute_method, m.recompute_layers);
-}
-
-bool set_recompute(Settings& s, const std::string& value) {
-  Megatron& m = s.actor.megatron;
-  if (value == recompute_word(m)) return true;
-  const bool ref_follows = s.ref.exists && s.ref.strategy == Strategy::megatron &&
-                           recompute_word(s.ref.megatron) == recompute_word(m);
-  if (value != "none" && value != "selective" && value != "full") return false;
-  m.recompute_granularity = value == "none" ? "" : value;
-  m.recompute_method = value == "full" ? "uniform" : "";
-  m.recompute_layers = value == "full" ? 1 : 0;
-  if (ref_follows) {
-    s.ref.megatron.recompute_granularity = m.recompute_granularity;
-    s.ref.megatron.recompute_method = m.recompute_method;
-    s.ref.megatron.recompute_layers = m.recompute_layers;
-  }
-  return true;
-}
-
-Keys recompute_keys(const Settings& s) {
-  const Megatron& m = s.actor.megatron;
-  const std::string at = kActor + "megatron.override_transformer_config.recompute_";
-  const auto word_or_null = [](const std::string& text) { return text.empty() ? "null" : text; };
-  return {{at + "granularity", word_or_null(m.recompute_granularity)},
-          {at + "method", word_or_null(m.recompute_method)},
-          {at + "num_layers", m.recompute_layers > 0 ? word(m.recompute_layers) : "null"}};
-}
-
 // clang-format off
 const KnobRow kRows[] = {
     {"dynamic_batching", "micro-batches packed to a token budget instead of a fixed number of sequences", false, always,
@@ -302,14 +210,6 @@ const KnobRow kRows[] = {
      [](const Settings& s) { return word(s.actor.model.gradient_checkpointing); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.actor.model.gradient_checkpointing, v); },
      [](const Settings& s) { return Keys{{kModel + "enable_gradient_checkpointing", word(s.actor.model.gradient_checkpointing)}}; }},
-    {"recompute", "what the actor's layers recompute in the backward: nothing, the modules named, everything", false, megatron,
-     [](const Settings& s) { return recompute_word(s.actor.megatron); },
-     [](const Settings& s) {
-       Values out{"none", "selective", "full"};
-       if (const std::string now = recompute_word(s.actor.megatron); std::find(out.begin(), out.end(), now) == out.end()) out.push_back(now);
-       return out;
-     },
-     set_recompute, recompute_keys},
     {"activation_offload", "saved activations go to the host between forward and backward", false, fsdp,
      [](const Settings& s) { return word(s.actor.model.activation_offload); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.actor.model.activation_offload, v); },
@@ -542,7 +442,13 @@ const KnobRow kRows[] = {
 }  // namespace
 
 std::span<const KnobRow> knob_table() {
-  return kRows;
+  static const std::vector<KnobRow> rows = [] {
+    const std::span<const KnobRow> layout = megatron_knobs();
+    std::vector<KnobRow> all(layout.begin(), layout.end());
+    all.insert(all.end(), std::begin(kRows), std::end(kRows));
+    return all;
+  }();
+  return rows;
 }
 
 }  // namespace headroom::verl

@@ -91,6 +91,41 @@ Values budget_values(const Settings& s, const Worker& w, std::int64_t sequences,
   return words(out);
 }
 
+bool set_flag(bool& field, const std::string& value) {
+  if (value != "true" && value != "false") return false;
+  field = value == "true";
+  return true;
+}
+
+bool set_number(std::int64_t& field, const std::string& value, std::int64_t least) {
+  const auto n = number(value);
+  if (!n || *n < least || *n > (std::int64_t{1} << 30)) return false;
+  field = *n;
+  return true;
+}
+
+bool set_number(std::optional<std::int64_t>& field, const std::string& value) {
+  std::int64_t n = 0;
+  if (!set_number(n, value)) return false;
+  field = n;
+  return true;
+}
+
+/// Stages of unequal or interleaved layers are a run's own: no other number of stages is known to suit them.
+Values stage_counts(const Settings& s) {
+  const Megatron& m = s.actor.megatron;
+  std::vector<std::int64_t> out{m.pipeline};
+  const bool even = m.virtual_pipeline <= 1 && m.first_stage_layers == 0 && m.last_stage_layers == 0 &&
+                    !m.account_for_embedding && !m.account_for_loss;
+  const auto& model = s.actor.model.architecture;
+  if (!even || model == nullptr) return words(out);
+  std::int64_t layers = 0;
+  for (const LayerGroup& group : model->decoder.groups) layers += group.count;
+  for (std::int64_t d : divisors(s.gpus()))
+    if (layers % d == 0) out.push_back(d);
+  return words(out);
+}
+
 /// Sizes of a group inside a node that the model's heads can be split over.
 Values head_groups(const Settings& s, std::int64_t gpus, std::int64_t current) {
   std::vector<std::int64_t> out{current};

@@ -24,6 +24,11 @@ Values words(std::vector<std::int64_t> numbers);
 /// from, 2·from, 4·from … up to `to`.
 std::vector<std::int64_t> doublings(std::int64_t from, std::int64_t to);
 
+/// Sets `field` from a candidate's text; false: it is none.
+bool set_flag(bool& field, const std::string& value);
+bool set_number(std::int64_t& field, const std::string& value, std::int64_t least = 1);
+bool set_number(std::optional<std::int64_t>& field, const std::string& value);
+
 /// Tokens of the longest sequence.
 std::int64_t longest(const Settings& s);
 
@@ -33,6 +38,8 @@ Values micro_values(const Settings& s, const Worker& w);
 Values log_prob_values(const Settings& s, const Packing& pass);
 /// Budgets that hold 1, 2, 3 … of the longest sequences, up to all that a rank has of `sequences`.
 Values budget_values(const Settings& s, const Worker& w, std::int64_t sequences, std::int64_t current);
+/// Stages that the actor's layers divide over evenly, where the run leaves their sizes to that.
+Values stage_counts(const Settings& s);
 /// Sizes of a group inside a node that the model's heads can be split over.
 Values head_groups(const Settings& s, std::int64_t gpus, std::int64_t current);
 

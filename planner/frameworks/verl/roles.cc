@@ -120,7 +120,7 @@ void set_megatron(Role& role, const Worker& w, bool forward_only) {
   role.parallel.context = m.context;
   role.parallel.expert = m.expert;
   role.parallel.expert_tensor = m.expert_tensor;
-  role.parallel.sequence = m.sequence_parallel;
+  role.parallel.sequence = m.sequence_parallel && m.tensor > 1;
   role.parallel.first_stage_layers = m.first_stage_layers;
   role.parallel.last_stage_layers = m.last_stage_layers;
   role.parallel.account_for_embedding = m.account_for_embedding;

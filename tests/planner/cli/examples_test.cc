@@ -97,7 +97,7 @@ TEST(Examples, WhatAPlanWritesPassesTheGate) {
 
 TEST(Examples, WhatAPlanOfAPipelineWritesPassesTheGate) {
   expect_gate_passes("qwen2.5-7b-grpo-megatron-8xh100.yaml", "76GiB",
-                     {"recompute", "param_offload", "micro_batch"});
+                     {"tensor_parallel", "pipeline_parallel", "recompute", "micro_batch"});
 }
 
 }  // namespace

@@ -80,6 +80,33 @@ TEST(VerlWrite, ReadsBackAsTheChosenJob) {
   }
 }
 
+/// A layout is the actor's and, where it was the same, the reference's.
+TEST(VerlWrite, AMegatronLayoutIsReadBackForBothModels) {
+  const std::string path = test::source("configs/examples/verl/qwen2.5-7b-grpo-megatron-8xh100.yaml");
+  const Result<ReadJob> read = read_job(std::vector<std::string>{path}, {});
+  ASSERT_TRUE(read);
+  const std::vector<Choice> choices{{"tensor_parallel", "4"},
+                                    {"pipeline_parallel", "1"},
+                                    {"context_parallel", "2"},
+                                    {"sequence_parallel", "false"},
+                                    {"distributed_optimizer", "false"}};
+  const auto settings = verl::settings_for(*read, choices);
+  ASSERT_TRUE(settings) << settings.error().text();
+  const Result<std::string> text = find_framework("verl")->write(*read, *settings, {.lines = {"test"}});
+  ASSERT_TRUE(text) << text.error().text();
+  const Scratch file(*text);
+  const Result<ReadJob> again = read_job(file.paths(), {});
+  ASSERT_TRUE(again) << again.error().text() << "\n" << *text;
+  for (const char* name : {"actor", "ref"}) {
+    const Parallel& layout = again->job.role(name)->parallel;
+    EXPECT_EQ(layout.tensor, 4) << name;
+    EXPECT_EQ(layout.pipeline, 1) << name;
+    EXPECT_EQ(layout.context, 2) << name;
+    EXPECT_FALSE(layout.sequence) << name;
+  }
+  EXPECT_FALSE(again->job.role("actor")->sharding.distributed_optimizer);
+}
+
 TEST(VerlWrite, KeepsCommentsOrderAndUnknownKeys) {
   const Scratch file(kMine);
   const Result<ReadJob> read = read_job(file.paths(), {});

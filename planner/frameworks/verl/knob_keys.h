@@ -1,0 +1,24 @@
+#pragma once
+
+#include <vector>
+
+#include "planner/frameworks/read_job.h"
+#include "planner/frameworks/verl/settings.h"
+
+namespace headroom::verl {
+
+/// Keys with values, as a knob writes them.
+using Keys = std::vector<Setting>;
+
+// What several knobs write.
+
+/// Sequences a GPU of every pass, in place of old global sizes.
+void add_micro(Keys& keys, const Settings& s);
+/// Token budgets of every pass.
+void add_budgets(Keys& keys, const Settings& s);
+/// Sizes of the log-prob passes: budgets when `dynamic`.
+void add_log_prob(Keys& keys, const Settings& s, bool dynamic);
+/// Old global sizes are replaced by sizes a GPU: verl takes one of the two only.
+void drop_deprecated(Keys& keys, const Settings& s);
+
+}  // namespace headroom::verl

@@ -1,0 +1,278 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "planner/frameworks/verl/settings_reader.h"
+
+namespace headroom::verl {
+namespace {
+
+const std::string kActor = "actor_rollout_ref.actor.";
+const std::string kRef = "actor_rollout_ref.ref.";
+const std::string kRollout = "actor_rollout_ref.rollout.";
+const std::string kModel = "actor_rollout_ref.model.";
+
+}  // namespace
+
+Strategy SettingsReader::strategy(const std::string& key, Strategy fallback) {
+  const std::string word = v_.text(key);
+  if (word.empty()) return fallback;
+  if (word == "fsdp") return Strategy::fsdp;
+  if (word == "fsdp2") return Strategy::fsdp2;
+  if (word == "megatron") return Strategy::megatron;
+  if (word == "veomni" || word == "torchtitan" || word == "fsdp_turbo") {
+    not_modelled(key, "the training backend " + word);
+    return Strategy::other;
+  }
+  v_.fail_at(key, fmt::format("expected fsdp, fsdp2 or megatron, found {}", word));
+  return fallback;
+}
+
+void SettingsReader::backend(Worker& worker, const std::string& fsdp_at, const std::string& megatron_at) {
+  if (worker.strategy == Strategy::megatron) {
+    worker.megatron = megatron(megatron_at);
+  } else {
+    worker.fsdp = fsdp(fsdp_at);
+  }
+}
+
+Fsdp SettingsReader::fsdp(const std::string& at) {
+  Fsdp out;
+  out.param_offload = v_.flag(at + "param_offload");
+  out.optimizer_offload = v_.flag(at + "optimizer_offload");
+  out.offload_policy = v_.flag(at + "offload_policy");
+  out.reshard_after_forward = v_.flag(at + "reshard_after_forward", true);
+  out.forward_prefetch = v_.flag(at + "forward_prefetch");
+  out.fsdp_size = v_.integer(at + "fsdp_size", -1, kMost, -1);
+  if (v_.optional_text(at + "model_dtype")) out.model_dtype = v_.dtype(at + "model_dtype", DType::fp32);
+  const DType dtype = v_.dtype(at + "dtype", DType::bf16);
+  out.param_dtype = v_.dtype(at + "mixed_precision.param_dtype", dtype);
+  out.reduce_dtype = v_.dtype(at + "mixed_precision.reduce_dtype", DType::fp32);
+  out.no_sync = v_.flag(at + "use_no_sync_for_gradient_accumulation", true);
+  out.wrap_disabled = v_.flag(at + "wrap_policy.disable");
+  out.pad_to_length = v_.flag(at + "pad_to_length");
+  out.pad_to_length_bucket = v_.integer(at + "pad_to_length_bucket", 1, kMost, 1024);
+  return out;
+}
+
+Megatron SettingsReader::megatron(const std::string& at) {
+  Megatron out;
+  out.param_offload = v_.flag(at + "param_offload");
+  out.optimizer_offload = v_.flag(at + "optimizer_offload");
+  out.tensor = v_.integer(at + "tensor_model_parallel_size", 1, kMost, 1);
+  out.pipeline = v_.integer(at + "pipeline_model_parallel_size", 1, kMost, 1);
+  out.virtual_pipeline = v_.integer(at + "virtual_pipeline_model_parallel_size", 1, kMost, 1);
+  out.context = v_.integer(at + "context_parallel_size", 1, kMost, 1);
+  out.expert = v_.integer(at + "expert_model_parallel_size", 1, kMost, 1);
+  out.expert_tensor = v_.integer(at + "expert_tensor_parallel_size", 1, kMost, 0);
+  out.sequence_parallel = v_.flag(at + "sequence_parallel", true);
+  out.distributed_optimizer = v_.flag(at + "use_distributed_optimizer", true);
+  const std::string transformer = at + "override_transformer_config.";
+  out.recompute_granularity = v_.word(transformer + "recompute_granularity", {"full", "selective"}, "");
+  out.recompute_method = v_.word(transformer + "recompute_method", {"uniform", "block"}, "");
+  out.recompute_layers = v_.integer(transformer + "recompute_num_layers", 1, kMost, 0);
+  out.recompute_modules = each_of(transformer + "recompute_modules", kRecomputed);
+  out.first_stage_layers = v_.integer(transformer + "num_layers_in_first_pipeline_stage", 1, kMost, 0);
+  out.last_stage_layers = v_.integer(transformer + "num_layers_in_last_pipeline_stage", 1, kMost, 0);
+  out.account_for_embedding = v_.flag(transformer + "account_for_embedding_in_pipeline_split", false);
+  out.account_for_loss = v_.flag(transformer + "account_for_loss_in_pipeline_split", false);
+  out.switches.gradient_accumulation_fusion = v_.flag(transformer + "gradient_accumulation_fusion", false);
+  out.switches.fused_activation = v_.flag(transformer + "bias_activation_fusion", false);
+  out.switches.fused_rotary = v_.flag(transformer + "apply_rope_fusion", false);
+  out.switches.deallocates_outputs = v_.flag(transformer + "deallocate_pipeline_outputs", false);
+  out.switches.context_all_to_all = covered(transformer + "cp_comm_type", kContextExchanges) == "a2a";
+  out.gradients_fp32 = v_.flag(at + "override_ddp_config.grad_reduce_in_fp32", true);
+  out.pad_to_length = v_.flag(at + "pad_to_length");
+  out.pad_to_length_bucket = v_.integer(at + "pad_to_length_bucket", 1, kMost, 512);
+  return out;
+}
+
+OptimizerSettings SettingsReader::optimizer(const std::string& at, Strategy strategy) {
+  OptimizerSettings out;
+  out.optimizer = covered(
+      at + "optimizer", strategy == Strategy::megatron ? Words(kMegatronOptimizers) : Words(kFsdpOptimizers));
+  out.implementation = covered(at + "optimizer_impl", kOptimizerLibraries, "torch.optim");
+  out.fused = v_.flag(at + "override_optimizer_config.fused");
+  if (v_.flag(at + "override_optimizer_config.optimizer_cpu_offload"))
+    out.cpu_fraction = v_.number(at + "override_optimizer_config.optimizer_offload_fraction", 0, 1, 1);
+  if (v_.flag(at + "use_precision_aware_optimizer") ||
+      v_.flag(at + "override_optimizer_config.use_precision_aware_optimizer")) {
+    out.states = v_.dtype(at + "exp_avg_dtype", DType::fp32);
+    out.main_grads = v_.dtype(at + "main_grads_dtype", DType::fp32);
+  }
+  return out;
+}
+
+ModelSettings SettingsReader::model(const std::string& at) {
+  ModelSettings out;
+  out.path = v_.text(at + "path");
+  out.hf_config_path = v_.text(at + "hf_config_path");
+  out.override_config = v_.tree(at + "override_config");
+  out.attention = covered(at + "override_config.attn_implementation", kAttentions, "flash_attention_2");
+  out.gradient_checkpointing = v_.flag(at + "enable_gradient_checkpointing", true);
+  out.activation_offload = v_.flag(at + "enable_activation_offload");
+  out.remove_padding = v_.flag(at + "use_remove_padding", true);
+  out.use_shm = v_.flag(at + "use_shm");
+  out.liger = v_.flag(at + "use_liger");
+  return out;
+}
+
+Lora SettingsReader::lora(const std::string& at) {
+  Lora out;
+  out.rank = v_.integer(at + "lora_rank", 0, 65536, 0);
+  out.alpha = v_.number(at + "lora_alpha", 0, 1e9, 16);
+  out.targets = v_.texts(at + "target_modules");
+  out.merge = v_.flag(at + "lora.merge");
+  if (out.rank == 0) {
+    out.rank = v_.integer(at + "lora.rank", 0, 65536, 0);
+    if (out.rank > 0 && v_.given(at + "lora.alpha")) out.alpha = v_.number(at + "lora.alpha", 0, 1e9, 32);
+  }
+  std::string adapter = v_.text(at + "lora_adapter_path");
+  if (adapter.empty()) adapter = v_.text(at + "lora.adapter_path");
+  if (!adapter.empty() && out.rank == 0)
+    v_.fail_at(at + "lora_rank", "expected the adapter's rank (a lora_adapter_path is given), found 0");
+  return out;
+}
+
+Packing SettingsReader::packing(bool dynamic, const std::string& micro, const std::string& deprecated,
+                                const std::string& tokens, std::int64_t ranks) {
+  Packing out;
+  out.dynamic = dynamic;
+  out.micro = v_.optional_integer(micro, 1, kMost);
+  const auto global = v_.optional_integer(deprecated, 1, kMost);
+  out.tokens = v_.integer(tokens, 1, kMost, 16384);
+  if (!global) return out;
+  const bool given = v_.given(deprecated);
+  if (s_.after(0, 8, 0)) {
+    if (given && !out.micro && !dynamic)
+      v_.fail_at(deprecated, fmt::format("is a global size that verl {} no longer divides; give {} instead",
+                                         to_string(s_.version), micro));
+    return out;
+  }
+  if (!dynamic && *global % ranks != 0 && *global > ranks)
+    v_.fail_at(deprecated,
+               fmt::format("expected a multiple of the {} data-parallel ranks, found {}", ranks, *global));
+  out.micro = std::max<std::int64_t>(1, *global / ranks);
+  if (given) s_.deprecated_micro.push_back(deprecated);
+  return out;
+}
+
+std::int64_t SettingsReader::ulysses(const std::string& at, const std::string& fsdp_at) {
+  const std::int64_t old = v_.integer(at + "ulysses_sequence_parallel_size", 1, kMost, 1);
+  const std::int64_t now = v_.integer(fsdp_at + "ulysses_sequence_parallel_size", 1, kMost, 1);
+  return old > 1 ? old : now;
+}
+
+std::int64_t SettingsReader::data_ranks(const Worker& worker) const {
+  const Megatron& m = worker.megatron;
+  const std::int64_t model =
+      worker.strategy == Strategy::megatron ? m.tensor * m.pipeline * m.context : worker.ulysses;
+  return std::max<std::int64_t>(1, s_.gpus() / std::max<std::int64_t>(1, model));
+}
+
+bool SettingsReader::saves_whole_model(const std::string& at) {
+  const char* key = s_.after(0, 4, 0) || v_.given(at + "save_contents") ? "save_contents" : "contents";
+  for (const std::string& part : each_of(at + key, kSaved))
+    if (part == "hf_model") return true;
+  return false;
+}
+
+void SettingsReader::actor() {
+  Worker& a = s_.actor;
+  a.exists = true;
+  const bool engine_key = covered("model_engine", kModelEngines, "dp") == "megatron";
+  a.strategy = strategy(kActor + "strategy", Strategy::fsdp);
+  if (engine_key && !v_.given(kActor + "strategy")) a.strategy = Strategy::megatron;
+  backend(a, kActor + "fsdp_config.", kActor + "megatron.");
+  a.model = model(kModel);
+  a.model.remove_padding = v_.flag(kActor + "use_remove_padding", a.model.remove_padding);
+  a.lora = lora(kModel);
+  a.optimizer = optimizer(kActor + "optim.", a.strategy);
+  a.ulysses = a.strategy == Strategy::megatron ? 1 : ulysses(kActor, kActor + "fsdp_config.");
+  a.mini_batch = v_.integer(kActor + "ppo_mini_batch_size", 1, kMost, 256);
+  a.epochs = v_.integer(kActor + "ppo_epochs", 1, 10000, 1);
+  a.train = packing(v_.flag(kActor + "use_dynamic_bsz"), kActor + "ppo_micro_batch_size_per_gpu",
+                    kActor + "ppo_micro_batch_size", kActor + "ppo_max_token_len_per_gpu", data_ranks(a));
+  a.forward = packing(v_.flag(kRollout + "log_prob_use_dynamic_bsz"),
+                      kRollout + "log_prob_micro_batch_size_per_gpu", kRollout + "log_prob_micro_batch_size",
+                      kRollout + "log_prob_max_token_len_per_gpu", data_ranks(a));
+  a.saves_whole_model = saves_whole_model(kActor + "checkpoint.");
+  loss();
+}
+
+void SettingsReader::loss() {
+  s_.use_kl_loss = v_.flag(kActor + "use_kl_loss");
+  s_.entropy_coeff = v_.number(kActor + "entropy_coeff", -1e9, 1e9, 0);
+  s_.calculate_entropy = v_.flag(kActor + "calculate_entropy");
+  s_.calculate_sum_pi_squared = v_.flag(kActor + "calculate_sum_pi_squared");
+  s_.entropy_chunking = v_.flag(kActor + "entropy_from_logits_with_chunking");
+  s_.entropy_chunk = v_.integer(kActor + "entropy_from_logits_chunk_size", 1, kMost, 2048);
+  s_.entropy_checkpointing = v_.flag(kActor + "entropy_checkpointing");
+  s_.torch_compile = v_.flag(kActor + "use_torch_compile", true);
+  s_.fused_kernels = v_.flag(kActor + "use_fused_kernels", v_.flag(kModel + "use_fused_kernels"));
+  s_.fused_triton =
+      v_.word(kModel + "fused_kernel_options.impl_backend", {"torch", "triton"}, "torch") == "triton";
+  s_.flash_cross_entropy = variable("VERL_DISABLE_FLASH_ATTN_CE") != "1";
+}
+
+void SettingsReader::ref() {
+  Worker& r = s_.ref;
+  const Worker& a = s_.actor;
+  // With LoRA the reference is the actor with its adapters off.
+  r.exists = s_.use_kl_loss || s_.use_kl_in_reward;
+  if (!r.exists) return;
+  r.strategy = strategy(kRef + "strategy", a.strategy);
+  if (a.strategy == Strategy::megatron) r.strategy = Strategy::megatron;
+  backend(r, kRef + "fsdp_config.", kRef + "megatron.");
+  r.model = a.model;
+  const std::string other = v_.text(kRef + "model.path");
+  if (!other.empty()) r.model.path = other;
+  r.ulysses = r.strategy == Strategy::megatron ? 1 : ulysses(kRef, kRef + "fsdp_config.");
+  r.forward =
+      packing(v_.flag(kRef + "log_prob_use_dynamic_bsz"), kRef + "log_prob_micro_batch_size_per_gpu",
+              kRef + "log_prob_micro_batch_size", kRef + "log_prob_max_token_len_per_gpu", data_ranks(r));
+  r.train = r.forward;
+  r.mini_batch = a.mini_batch;
+}
+
+void SettingsReader::critic() {
+  Worker& c = s_.critic;
+  const auto enable = v_.optional_text("critic.enable");
+  c.exists = enable ? v_.flag("critic.enable") : s_.critic_estimator;
+  if (!c.exists) return;
+  c.strategy = strategy("critic.strategy", Strategy::fsdp);
+  if (v_.text("model_engine") == "megatron" && !v_.given("critic.strategy")) c.strategy = Strategy::megatron;
+  const std::string at = s_.after(0, 8, 0) ? "critic.fsdp." : "critic.model.fsdp_config.";
+  backend(c, at, "critic.megatron.");
+  c.model = model("critic.model.");
+  c.lora = lora("critic.model.");
+  c.optimizer = optimizer("critic.optim.", c.strategy);
+  c.ulysses = c.strategy == Strategy::megatron ? 1 : ulysses("critic.", at);
+  c.mini_batch = v_.integer("critic.ppo_mini_batch_size", 1, kMost, 256);
+  c.epochs = v_.integer("critic.ppo_epochs", 1, 10000, 1);
+  const bool dynamic = v_.flag("critic.use_dynamic_bsz");
+  c.train = packing(dynamic, "critic.ppo_micro_batch_size_per_gpu", "critic.ppo_micro_batch_size",
+                    "critic.ppo_max_token_len_per_gpu", data_ranks(c));
+  c.forward = packing(dynamic, "critic.forward_micro_batch_size_per_gpu", "critic.forward_micro_batch_size",
+                      "critic.forward_max_token_len_per_gpu", data_ranks(c));
+  c.saves_whole_model = saves_whole_model("critic.checkpoint.");
+}
+
+void SettingsReader::fsdp_reward() {
+  Worker& r = s_.reward;
+  const std::string at = "reward_model.";
+  r.exists = v_.flag(at + "enable");
+  if (!r.exists) return;
+  r.strategy = strategy(at + "strategy", Strategy::fsdp);
+  r.fsdp = fsdp(at + "model.fsdp_config.");
+  r.model.path = v_.text(at + "model.path");
+  r.model.remove_padding = v_.flag(at + "model.use_remove_padding");
+  r.model.use_shm = v_.flag(at + "model.use_shm");
+  r.ulysses = v_.integer(at + "ulysses_sequence_parallel_size", 1, kMost, 1);
+  r.forward = packing(v_.flag(at + "use_dynamic_bsz"), at + "micro_batch_size_per_gpu",
+                      at + "micro_batch_size", at + "forward_max_token_len_per_gpu", data_ranks(r));
+  r.train = r.forward;
+  r.mini_batch = s_.actor.mini_batch;
+}
+
+}  // namespace headroom::verl
