@@ -7,11 +7,14 @@ namespace {
 
 /// No model has a size beyond this; larger ones would overflow products before anything could check them.
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 28;
+constexpr std::size_t kShown = 80;  // characters of a wrong value
 
+/// As much of a value as tells which it is.
 std::string shown(const Document& value) {
   if (value.is_map()) return "a mapping";
   if (value.is_list()) return "a list";
-  return value.quoted() ? fmt::format("\"{}\"", value.text()) : value.text();
+  const std::string start = value.text().substr(0, kShown) + (value.text().size() > kShown ? "…" : "");
+  return value.quoted() ? fmt::format("\"{}\"", start) : start;
 }
 
 }  // namespace
@@ -19,7 +22,8 @@ std::string shown(const Document& value) {
 Config::Config(const Document& map, std::string file)
     : map_(&map), file_(std::move(file)), error_(std::make_shared<std::optional<Error>>()) {
   if (!map.is_map())
-    *error_ = Error{.message = "expected a mapping of configuration keys, found " + shown(map),
+    *error_ = Error{.message = fmt::format("expected a mapping of configuration keys, found {}",
+                                           map.is_list() ? "a list" : "a text that is none"),
                     .file = file_,
                     .line = map.line(),
                     .key = {}};

@@ -37,7 +37,8 @@ DType dtype_of(Config& config) {
   const std::string word = holder.text({"dtype", "torch_dtype"}, "fp32");
   const auto dtype = parse_dtype(word);
   if (!dtype)
-    holder.reject({"dtype", "torch_dtype"}, fmt::format("expected a dtype such as bfloat16, found {}", word));
+    holder.reject({"dtype", "torch_dtype"},
+                  fmt::format("expected a dtype such as bfloat16, found {}", word.substr(0, 80)));
   return dtype.value_or(DType::fp32);
 }
 
@@ -45,7 +46,7 @@ std::string unknown_family(const std::string& name) {
   const std::string near = nearest_family(name);
   const std::string hint = near.empty() ? "" : fmt::format(" (did you mean {}?)", near);
   return fmt::format("expected a known model family, found {}{}; docs/ADD_A_FAMILY.md says how to add one",
-                     name, hint);
+                     name.substr(0, 80), hint);
 }
 
 }  // namespace

@@ -1,6 +1,18 @@
 #include "models/base/error.h"
 
 namespace headroom {
+namespace {
+
+// What is wrong can be as long as the file that holds it: its beginning tells which it is.
+constexpr std::size_t kMessage = 1200, kKey = 300;
+
+std::string start_of(const std::string& text, std::size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0U) == 0x80U) --most;  // whole characters
+  return text.substr(0, most) + "…";
+}
+
+}  // namespace
 
 std::string Error::text() const {
   std::string out;
@@ -9,8 +21,8 @@ std::string Error::text() const {
     if (line > 0) out += ":" + std::to_string(line);
     out += ": ";
   }
-  if (!key.empty()) out += key + ": ";
-  return out + message;
+  if (!key.empty()) out += start_of(key, kKey) + ": ";
+  return out + start_of(message, kMessage);
 }
 
 }  // namespace headroom

@@ -106,12 +106,17 @@ Result<Common> read_common(const Arguments& arguments) {
   for (const std::string& text : arguments.all("--budget")) {
     Result<Limit> limit = parse_limit(text);
     if (!limit) return flag_error("--budget", limit.error().message);
+    if (limit->bytes == 0)
+      return flag_error("--budget", fmt::format("expected more than nothing, found '{}'", text));
     const bool twice = std::any_of(common.budgets.begin(), common.budgets.end(),
                                    [&](const Limit& other) { return other.pool == limit->pool; });
     if (twice) return flag_error("--budget", "expected one value a pool, found several; leave one out");
     common.budgets.push_back(*limit);
   }
   HEADROOM_ASSIGN(common.host_budget, arguments.bytes("--host-budget"));
+  if (common.host_budget == 0)
+    return flag_error("--host-budget",
+                      fmt::format("expected more than nothing, found '{}'", arguments.text("--host-budget")));
   if (const auto text = arguments.find("--margin")) {
     Result<Limit> margin = *text == "0" ? Result<Limit>(Limit{.pool = {}, .bytes = 0}) : parse_limit(*text);
     if (!margin) return flag_error("--margin", margin.error().message);

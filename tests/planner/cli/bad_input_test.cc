@@ -170,6 +170,9 @@ TEST_F(BadInput, FlagsAreCheckedLikeFiles) {
   refused({"check", verl, "--budget", "76"}, "--budget");
   refused({"check", verl, "--budget", "99999999999999999999GiB"}, "--budget");
   refused({"check", verl, "--budget", "nowhere=1GiB"}, "--budget");
+  for (const char* nothing : {"0GiB", "0B", "main=0GiB"})
+    refused({"check", verl, "--budget", nothing}, "--budget", "expected more than nothing");
+  refused({"check", verl, "--host-budget", "0GiB"}, "--host-budget", "expected more than nothing");
   refused({"check", verl, "--margin", "-1GiB"}, "--margin");
   refused({"estimate", verl, "--gpu", "H1000"}, "--gpu", "h100");
   refused({"estimate", verl, "--gpu", folder}, "");
@@ -220,6 +223,15 @@ TEST_F(BadInput, ModelsAreCheckedLikeFiles) {
   refused({"estimate", verl, "--model", write("list.json", "[]")}, (folder / "list.json").string() + ":1: ");
   refused({"estimate", verl, "--model", write("none.json", "{\"model_type\": \"nonesuch\"}")},
           (folder / "none.json").string() + ":1: model_type: ");
+  const std::string text(100'000, 's');
+  for (const std::string& foreign : {text, "{\"model_type\": \"" + text + "\"}",
+                                     "{\"model_type\": \"llama\", \"hidden_size\": \"" + text + "\"}",
+                                     "{\"model_type\": \"llama\", \"dtype\": \"" + text + "\"}"})
+    refused({"estimate", verl, "--model", write("foreign.json", foreign)},
+            (folder / "foreign.json").string() + ":1: ");
+  const std::string notes = write("notes.txt", "some\nprivate notes\n");
+  EXPECT_THAT(run_words({"estimate", verl, "--model", notes}).err, ::testing::Not(HasSubstr("private")));
+  refused({"estimate", verl, "--set", "actor_rollout_ref.rollout.name=" + text}, "--set");
   std::filesystem::create_directories(folder / "empty");
   refused({"estimate", verl, "--model", folder / "empty"}, verl + ":", "config.json");
 }

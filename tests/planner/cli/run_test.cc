@@ -2,12 +2,19 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -224,6 +231,44 @@ TEST_F(Output, AFailingWriteLeavesWhatWasThere) {
   std::ifstream(path) >> text;
   EXPECT_EQ(text, "before");
   EXPECT_THAT(files(), ElementsAre("out.yaml"));
+}
+
+/// From here on this process's calls of rename fail. False: the kernel has no such filters.
+bool refuse_renames() {
+  const auto refuse = [](std::uint32_t call) {
+    return std::array<sock_filter, 2>{
+        {BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(EBUSY))}};
+  };
+  std::vector<sock_filter> filter = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
+  for (const std::uint32_t call : {SYS_rename, SYS_renameat, SYS_renameat2})
+    for (const sock_filter& step : refuse(call)) filter.push_back(step);
+  filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
+}
+
+TEST_F(Output, AFailingRenameLeavesWhatWasThere) {
+  constexpr int kNoFilters = 77;
+  const std::string path = folder / "gpus.json";
+  std::ofstream(path) << "before";
+  const pid_t child = fork();
+  if (child == 0) {
+    if (!refuse_renames()) _exit(kNoFilters);
+    const headroom::cli::Outcome outcome = headroom::cli::run_words(commands(), {"gpus", "--json", path});
+    const bool named =
+        outcome.err == "headroom: " + path + ": could not be written: Device or resource busy\n";
+    _exit(named ? outcome.code : 40);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WEXITSTATUS(status) == kNoFilters) GTEST_SKIP() << "no seccomp";
+  EXPECT_EQ(WEXITSTATUS(status), kIncomplete);
+  std::string text;
+  std::ifstream(path) >> text;
+  EXPECT_EQ(text, "before");
+  EXPECT_THAT(files(), ElementsAre("gpus.json"));
 }
 
 TEST_F(Output, SpecialFilesAreWrittenInPlace) {
