@@ -100,8 +100,8 @@ WriteHeader header(const search::PlanChoice& winner, const Run& run) {
   const search::Outcome& outcome = winner.outcome;
   WriteHeader header;
   header.lines.push_back(fmt::format("Written by headroom {} for {}, {} a GPU.", kVersion, run.hardware.name,
-                                     format_gib(run.limits.budget)));
-  const Bytes margin = run.limits.budget - outcome.peak_device - outcome.spare;
+                                     format_gib(outcome.budget)));
+  const Bytes margin = outcome.budget - outcome.peak_device - outcome.spare;
   header.lines.push_back(fmt::format("Predicted peak {} in {}, margin {}, {} to spare; {:.1f} s a step.",
                                      format_gib(outcome.peak_device), outcome.limiting_phase,
                                      format_gib(margin), format_gib(outcome.spare), outcome.seconds));
@@ -169,7 +169,8 @@ int plan(const Arguments& arguments, Streams& streams, const Executor& fast, con
       const Pool& pool = searched->run.read.job.pools.front();
       streams.out << fmt::format("Fewest GPUs: {} ({} × {})\n", pool.gpus(), pool.nodes, pool.gpus_per_node);
     }
-    streams.out << writers::plan_table(found, searched->run.limits.budget);
+    streams.out << writers::plan_table(found, found.choices.empty() ? searched->run.limits.budget
+                                                                    : found.choices[0].outcome.budget);
     for (const std::string& missing : searched->run.read.job.not_modelled)
       streams.out << "! not modelled, so nobody knows whether a choice fits: " << missing << "\n";
   }

@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 
+#include "planner/cli/cached_memory.h"
 #include "planner/cli/lengths.h"
 #include "planner/cli/output.h"
 #include "planner/writers/writer.h"
@@ -166,11 +167,12 @@ Result<Run> load_run(const std::string& path, const Common& common, Streams& str
   HEADROOM_ASSIGN(run.hardware, hardware_of(run.read, common, path));
   run.limits = limits_of(common, run.hardware);
   HEADROOM_TRY(within_the_card(run.limits));
-  for (const auto& [pool, budget] : run.limits.pools) {
-    const auto& pools = run.read.job.pools;
+  const auto& pools = run.read.job.pools;
+  for (auto& [pool, budget] : run.limits.pools) {
     if (std::none_of(pools.begin(), pools.end(), [&](const Pool& one) { return one.name == pool; }))
       return fail(
           Error{.message = fmt::format("no pool is named '{}'", pool), .file = {}, .key = "--budget"});
+    if (pool == pools.front().name) pool.clear();  // as devices of the first pool are named
   }
   return run;
 }
@@ -199,11 +201,14 @@ Result<Report> predict(const Run& run, const Executor& executor) {
     HEADROOM_ASSIGN(Report expected, executor(at_expected_lengths(capped, lengths), run.hardware));
     add_expected(expected, report);
     judge(expected, run.limits);
+    HEADROOM_TRY(
+        settle_cached_memory(expected, at_expected_lengths(capped, lengths), run.hardware, run.limits));
     leave_undetermined(expected, run.read.job.not_modelled);
     report.assumptions.push_back(expected_verdict(expected, lengths));
   }
   describe(report, run);
   judge(report, run.limits);
+  HEADROOM_TRY(settle_cached_memory(report, capped, run.hardware, run.limits));
   leave_undetermined(report, run.read.job.not_modelled);
   return report;
 }

@@ -1,6 +1,7 @@
 #include "planner/cli/simulate.h"
 
 #include <ostream>
+#include <utility>
 
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
@@ -29,6 +30,7 @@ int simulate(const Arguments& arguments, Streams& streams) {
   HEADROOM_CLI_ASSIGN(const Run run, load_run(arguments.text("CONFIG"), common, streams), streams);
   EventStream events;
   replay::Snapshot snapshot;
+  bool recorded = false;  // of several runs (caps, expected lengths) the first is written
   const Executor executor = [&](const Job& job, const Hardware& hardware) -> Result<Report> {
     // Processes beside the trainer share the device: all of them run. Streams and holders are a lone
     // trainer's.
@@ -46,8 +48,9 @@ int simulate(const Arguments& arguments, Streams& streams) {
     SimulateOptions options = options_for(job, hardware);
     options.holder_count = count.value_or(10);
     options.holders = options.holder_count > 0 && !common.quiet;
-    if (arguments.has("--events")) options.events = &events;
-    if (arguments.has("--pickle")) options.snapshot = &snapshot;
+    const bool records = !std::exchange(recorded, true);
+    if (records && arguments.has("--events")) options.events = &events;
+    if (records && arguments.has("--pickle")) options.snapshot = &snapshot;
     return headroom::simulate(job, options);
   };
   HEADROOM_CLI_ASSIGN(const Report report, predict(run, executor), streams);

@@ -42,12 +42,13 @@ Outcome outcome_of(const Report& report) {
   if (const PeakPlace place = highest(report); place.phase != nullptr) {
     out.peak_device = place.phase->peak_device;
     out.limiting_phase = place.phase->phase;
+    out.budget = place.device->budget.value_or(report.budget);
   }
   for (const DeviceReport& device : report.devices) {
     out.seconds = std::max(out.seconds, step_seconds(device));
     for (const PhaseReport& phase : device.phases) {
       out.peak_host = std::max(out.peak_host, phase.peak_host);
-      note(out.phases, phase.phase, report.budget - phase.peak_device - phase.margin);
+      note(out.phases, phase.phase, spare(report, device, phase));
       out.breaks = out.breaks || std::any_of(phase.processes.begin(), phase.processes.end(),
                                              [](const auto& process) { return process.out_of_memory; });
     }

@@ -22,7 +22,8 @@ struct Outcome {
   bool breaks = false;    ///< a process runs out of memory: what would come after it is unknown
   Bytes peak_device = 0;  ///< of the limiting phase
   Bytes peak_host = 0;
-  Bytes spare = 0;  ///< least budget − peak − margin; negative: short by that much
+  Bytes budget = 0;  ///< of the limiting phase's GPU
+  Bytes spare = 0;   ///< least budget − peak − margin; negative: short by that much
   std::string limiting_phase;
   /// Of a step once optimizer states exist (the last step run); 0 where the run breaks before.
   double seconds = 0;

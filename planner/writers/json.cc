@@ -55,6 +55,7 @@ Json phase_json(const PhaseReport& phase) {
 Json device_json(const DeviceReport& device) {
   Json out = {{"device", device.device}, {"alike", device.alike}};
   if (!device.pool.empty()) out["pool"] = device.pool;
+  if (device.budget) out["budget_bytes"] = *device.budget;
   out["phases"] = Json::array();
   for (const PhaseReport& phase : device.phases) out["phases"].push_back(phase_json(phase));
   if (!device.holders.empty()) {

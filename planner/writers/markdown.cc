@@ -30,8 +30,8 @@ std::string markdown(const Report& report) {
     out += "| phase | step | device | margin | spare | host |\n| --- | ---: | ---: | ---: | ---: | ---: |\n";
     for (const PhaseReport* phase : worst_steps(device))
       out += fmt::format("| {} | {} | {} | {} | {} | {} |\n", escaped(phase->phase), phase->step,
-                         gib(phase->peak_device), gib(phase->margin),
-                         gib(report.budget - phase->peak_device - phase->margin), gib(phase->peak_host));
+                         gib(phase->peak_device), gib(phase->margin), gib(spare(report, device, *phase)),
+                         gib(phase->peak_host));
   }
   if (const PeakPlace place = highest(report); place.phase != nullptr) {
     out += fmt::format("\nAt the highest peak, {} in {} (step {}):\n\n| component | GiB |\n| --- | ---: |\n",

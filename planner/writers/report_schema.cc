@@ -23,7 +23,7 @@ const char* report_schema() {
     "warnings": {"type": "array", "items": {"$ref": "#/$defs/warning"}},
     "assumptions": {"type": "array", "items": {"type": "string"}},
     "undetermined": {"type": "array", "items": {"type": "string"},
-                     "description": "what no program models: nobody knows whether the run fits, fits is false"},
+                     "description": "why nobody knows whether the run fits; fits is false"},
     "versions": {"type": "object", "additionalProperties": {"type": "string"}},
     "devices": {"type": "array", "items": {"$ref": "#/$defs/device"}},
     "search": {"$ref": "#/$defs/search"},
@@ -57,6 +57,7 @@ const char* report_schema() {
         "device": {"type": "integer", "description": "index of the GPU shown"},
         "alike": {"type": "integer", "description": "GPUs that behave the same, itself included"},
         "pool": {"type": "string"},
+        "budget_bytes": {"type": "integer", "description": "of its pool, where that has one of its own"},
         "phases": {"type": "array", "items": {"$ref": "#/$defs/phase"}},
         "holders": {"type": "array", "items": {"$ref": "#/$defs/holder"}}
       }

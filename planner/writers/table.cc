@@ -54,10 +54,10 @@ std::string phase_rows(const DeviceReport& device, const Report& report, const T
   columns.add(std::move(head));
   for (const PhaseReport* phase : phases) {
     const Bytes reserved = reserved_at_peak(*phase);
-    const Bytes left = report.budget - phase->peak_device - phase->margin;
+    const Bytes left = spare(report, device, *phase);
     std::vector<std::string> row = {phase->phase,
                                     std::to_string(phase->step),
-                                    phase_bar(*phase, report.budget, style),
+                                    phase_bar(*phase, device.budget.value_or(report.budget), style),
                                     (phase->bounded ? "≤ " : "") + gib(phase->peak_device),
                                     gib(phase->margin),
                                     gib(left),
@@ -148,17 +148,20 @@ std::vector<std::string> warning_lines(const Report& report) {
 std::string verdict(const Report& report) {
   const PeakPlace place = highest(report);
   const std::vector<std::string> open = undetermined(report);
-  const std::string missing = fmt::format("not modelled: {}", fmt::join(open, "; "));
+  const std::string why = fmt::format("{}", fmt::join(open, "; "));
   if (place.phase == nullptr)
-    return report.fits ? "fits" : open.empty() ? "does not fit" : "undetermined: " + missing;
+    return report.fits ? "fits" : open.empty() ? "does not fit" : "undetermined: " + why;
   const Bytes left = spare(report);
-  const std::string sum = fmt::format("{} + {} margin of {}", gib(place.phase->peak_device),
-                                      gib(place.phase->margin), format_gib(report.budget));
+  const std::string sum =
+      fmt::format("{} + {} margin of {}", gib(place.phase->peak_device), gib(place.phase->margin),
+                  format_gib(place.device->budget.value_or(report.budget)));
   const std::string where =
       fmt::format("in {} (step {}) on GPU {}", place.phase->phase, place.phase->step, place.device->device);
-  if (left < 0) return fmt::format("does not fit: {} over, {} {}", format_gib(-left), sum, where);
+  if (!open.empty() && left >= 0)
+    return fmt::format("undetermined: {} to spare, {} {}, but {}", format_gib(left), sum, where, why);
   if (!open.empty())
-    return fmt::format("undetermined: {} to spare, {} {}, but {}", format_gib(left), sum, where, missing);
+    return fmt::format("undetermined: {} over, {} {}, but {}", format_gib(-left), sum, where, why);
+  if (left < 0) return fmt::format("does not fit: {} over, {} {}", format_gib(-left), sum, where);
   if (report.fits) return fmt::format("fits: {} to spare, {} {}", format_gib(left), sum, where);
   return fmt::format("does not fit: {}; the highest device peak is {} {}", other_reason(report), sum, where);
 }

@@ -42,6 +42,7 @@ void judge(Report& report, const Limits& limits, const Margins& margins) {
   Bytes least_spare = limits.budget, highest_host = 0;
   for (DeviceReport& device : report.devices) {
     const Bytes budget = budget_of(device, limits);
+    if (budget != limits.budget) device.budget = budget;
     for (PhaseReport& phase : device.phases) {
       phase.margin = limits.margin.value_or(margins.of(phase.phase, engine_awake(phase), limits.card));
       report.margin = std::max(report.margin, phase.margin);
@@ -66,9 +67,13 @@ void judge(Report& report, const Limits& limits, const Margins& margins) {
 }
 
 void leave_undetermined(Report& report, const std::vector<std::string>& not_modelled) {
-  if (!report.fits || not_modelled.empty()) return;
+  if (!report.fits) return;
+  for (const std::string& missing : not_modelled) leave_open(report, "not modelled: " + missing);
+}
+
+void leave_open(Report& report, std::string why) {
   report.fits = false;
-  for (const std::string& missing : not_modelled) warn(report, kUndetermined, missing);
+  warn(report, kUndetermined, std::move(why));
 }
 
 std::vector<std::string> undetermined(const Report& report) {

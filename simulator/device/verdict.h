@@ -27,9 +27,13 @@ struct Limits {
 /// `host-unchecked`.
 void judge(Report& report, const Limits& limits, const Margins& margins = Margins::builtin());
 
-/// A judged run that fits, but of which `not_modelled` is missing from the prediction, is undetermined: `fits`
-/// becomes false, and a warning `undetermined` names each. One that does not fit would not with it either.
+/// A judged run that fits, but of which `not_modelled` is missing from the prediction, is undetermined:
+/// `fits` becomes false, and a warning `undetermined` names each. One that does not fit would not with it
+/// either.
 void leave_undetermined(Report& report, const std::vector<std::string>& not_modelled);
+
+/// Nobody knows whether the run fits, because of `why`.
+void leave_open(Report& report, std::string why);
 
 /// Why nobody knows whether the run fits; empty: the verdict is known.
 std::vector<std::string> undetermined(const Report& report);

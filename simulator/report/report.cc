@@ -4,12 +4,15 @@
 
 namespace headroom {
 
+Bytes spare(const Report& report, const DeviceReport& device, const PhaseReport& phase) {
+  return device.budget.value_or(report.budget) - phase.peak_device - phase.margin;
+}
+
 PeakPlace highest(const Report& report) {
   PeakPlace best;
   for (const DeviceReport& device : report.devices)
     for (const PhaseReport& phase : device.phases)
-      if (best.phase == nullptr ||
-          phase.peak_device + phase.margin > best.phase->peak_device + best.phase->margin)
+      if (best.phase == nullptr || spare(report, device, phase) < spare(report, *best.device, *best.phase))
         best = {&device, &phase};
   return best;
 }
@@ -30,8 +33,7 @@ std::vector<const PhaseReport*> worst_steps(const DeviceReport& device) {
 
 Bytes spare(const Report& report) {
   const PeakPlace place = highest(report);
-  return place.phase == nullptr ? report.budget
-                                : report.budget - place.phase->peak_device - place.phase->margin;
+  return place.phase == nullptr ? report.budget : spare(report, *place.device, *place.phase);
 }
 
 }  // namespace headroom

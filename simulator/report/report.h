@@ -54,6 +54,7 @@ struct DeviceReport {
   std::int64_t device = 0;          ///< global GPU index of the one shown
   std::int64_t alike = 1;           ///< how many GPUs behave the same
   std::string pool;                 ///< empty, or the pool of separate rollout GPUs
+  std::optional<Bytes> budget;      ///< of its pool, where that has one of its own
   std::vector<PhaseReport> phases;  ///< in order of execution
   std::vector<Holder> holders;      ///< at the overall peak, largest first (simulate)
 };
@@ -78,7 +79,11 @@ struct Report {
   std::vector<std::pair<std::string, std::string>> versions;
 };
 
-/// Where the highest device peak plus margin is: the device, the phase. Null on an empty report.
+/// What `phase` of `device` leaves of its budget: budget − peak − margin.
+Bytes spare(const Report& report, const DeviceReport& device, const PhaseReport& phase);
+
+/// Where the least is left of a budget (with one budget for all: the highest device peak plus margin): the
+/// device, the phase. Null on an empty report.
 struct PeakPlace {
   const DeviceReport* device = nullptr;
   const PhaseReport* phase = nullptr;
@@ -89,7 +94,7 @@ PeakPlace highest(const Report& report);
 /// highest (the first such step). Pointers into `device`.
 std::vector<const PhaseReport*> worst_steps(const DeviceReport& device);
 
-/// The budget minus the highest device peak plus margin; negative when the run does not fit.
+/// The least that any phase of any device leaves of its budget; negative when the run does not fit.
 Bytes spare(const Report& report);
 
 }  // namespace headroom

@@ -19,6 +19,7 @@ struct ReportVerdict {
     Bytes device = 0, spare = 0;
     std::string phase;
     std::string failure;  ///< the allocator's or engine's message; empty: none
+    std::string open;     ///< why nobody knows whether it fits; empty: it is known
     bool fits = false;
   };
   std::optional<Peak> expected;  ///< at the dataset's lengths; decides when there is one
@@ -27,7 +28,7 @@ struct ReportVerdict {
 };
 
 /// Simulates the report's run. Undetermined: keys are missing, the report is doubtful, what it uses has no
-/// program yet, or only lengths that are not stated could tell.
+/// program yet, only lengths that are not stated could tell, or it gets on by giving cached memory back.
 Result<ReportVerdict> judge_report(const PublicReport& report);
 
 std::string verdict_word(const ReportVerdict& verdict);  ///< right, wrong, undetermined

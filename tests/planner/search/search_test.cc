@@ -205,6 +205,13 @@ TEST(Outcome, TakesTheLastStepsTimeAndTheTightestPhase) {
   EXPECT_EQ(outcome.seconds, 4);
   EXPECT_EQ(outcome.limiting_phase, "train_actor");
   EXPECT_EQ(outcome.spare, 25);
+  DeviceReport alone = report.devices[0];  // another pool, with a budget of its own
+  alone.budget = 60;
+  alone.phases.resize(1);
+  report.devices.push_back(alone);
+  EXPECT_EQ(outcome_of(report).spare, 10);
+  EXPECT_EQ(outcome_of(report).budget, 60);
+  EXPECT_EQ(outcome_of(report).limiting_phase, "generate");
   report.fits = false;  // an engine does not start
   EXPECT_LT(outcome_of(report).spare, 0);
 }

@@ -21,7 +21,7 @@ TEST(Table, SaysWhatLeavesTheVerdictOpen) {
   EXPECT_EQ(
       verdict(report),
       "undetermined: 15.00 GiB to spare, 59.00 + 2.00 margin of 76.00 GiB in generate (step 1) on GPU 0, but "
-      "not modelled: a.key=1; b.key=2");
+      "not modelled: a.key=1; not modelled: b.key=2");
 }
 
 TEST(Table, ShowsTheWorstStepOfEachPhaseAndWhatItsPeakIsMadeOf) {

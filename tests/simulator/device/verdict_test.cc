@@ -105,7 +105,7 @@ TEST(Judge, WhatNoProgramModelsLeavesOnlyAFittingRunOpen) {
   EXPECT_TRUE(report.fits);
   leave_undetermined(report, {"a.key=1"});
   EXPECT_FALSE(report.fits);
-  EXPECT_THAT(undetermined(report), ::testing::ElementsAre("a.key=1"));
+  EXPECT_THAT(undetermined(report), ::testing::ElementsAre("not modelled: a.key=1"));
   Report over = one_phase("train_actor", 77 * kGiB);
   judge(over, limits);
   leave_undetermined(over, {"a.key=1"});

@@ -1,0 +1,48 @@
+#include "planner/cli/cached_memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "simulator/phases/device_run.h"
+
+namespace headroom::cli {
+namespace {
+
+bool breaks(const PhaseReport& phase) {
+  return std::any_of(phase.processes.begin(), phase.processes.end(),
+                     [](const ProcessPhase& process) { return process.out_of_memory.has_value(); });
+}
+
+/// What the budget leaves of a card to the run, by the phases that pass it; nothing where none does, or where
+/// other reasons than device memory decide.
+std::optional<Bytes> room_of(const Report& report, const Limits& limits) {
+  std::optional<Bytes> room;
+  for (const DeviceReport& device : report.devices)
+    for (const PhaseReport& phase : device.phases) {
+      if (breaks(phase) || (limits.host_budget > 0 && phase.peak_host > limits.host_budget)) return {};
+      if (spare(report, device, phase) >= 0) continue;
+      const Bytes left = budget_of(device, limits) - phase.margin;
+      room = std::min(room.value_or(left), left);
+    }
+  return room && *room > 0 ? room : std::nullopt;
+}
+
+}  // namespace
+
+Status settle_cached_memory(Report& report, const Job& job, const Hardware& hardware, const Limits& limits) {
+  if (report.fits || report.executor != "simulator") return {};
+  const std::optional<Bytes> room = room_of(report, limits);
+  if (!room) return {};
+  Job smaller = job;
+  smaller.device_memory = std::min(*room, job.device_memory > 0 ? job.device_memory : *room);
+  HEADROOM_ASSIGN(Report again, run_on_device(smaller, hardware, Fidelity::every_allocation));
+  judge(again, limits);
+  if (again.fits)
+    leave_open(report, fmt::format("within {} it gets on by giving cached memory back, unless micro-batches "
+                                   "of different lengths leave that in pieces",
+                                   format_gib(*room)));
+  return {};
+}
+
+}  // namespace headroom::cli

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "simulator/device/verdict.h"
+#include "simulator/hardware/hardware.h"
+#include "simulator/job/job.h"
+#include "simulator/report/report.h"
+
+namespace headroom::cli {
+
+/// Looks again at a simulated run that passes its budget without running out of memory, as `judge` left it.
+///
+/// PyTorch's allocator fills the card with blocks that it caches, and gives them back when the driver has no
+/// more. So what passes the budget may be cached memory alone. The run is simulated again on a card of the
+/// budget less the margin: where it fails there too it does not fit; where it gets on, nobody knows. Whether
+/// cached blocks can be given back depends on the order of micro-batches of different lengths, which cut them
+/// up, and public runs in this state have ended both ways (docs/REPORTS.md). Such a verdict is left open.
+///
+/// One more simulation, and only for runs over their budget. Errors: as the simulation's.
+Status settle_cached_memory(Report& report, const Job& job, const Hardware& hardware, const Limits& limits);
+
+}  // namespace headroom::cli
