@@ -4,6 +4,7 @@
 #include "validator/executor/kernels.h"
 #include "validator/kernels/adamw.h"
 #include "validator/kernels/elementwise.h"
+#include "validator/kernels/finite.h"
 #include "validator/kernels/transfer.h"
 
 // Element by element.
@@ -70,6 +71,30 @@ Status two_inputs(std::string_view operation, const Placed& a, const Placed& b, 
   return binary(kernel, first, second, out.at, out.dtype, out.elements, stream);
 }
 
+std::uint8_t* flags(const Placed& placed) {
+  return reinterpret_cast<std::uint8_t*>(placed.at);
+}
+
+/// Checks of gradients: outputs in double precision, and flags.
+Result<Covered> gradient_check(std::string_view operation, const PlacedOperation& work, cudaStream_t stream) {
+  const Placed &in = work.inputs[0], &out = work.outputs[0];
+  const bool whole = in.elements >= out.elements;
+  if (out.dtype == DType::fp64 && work.inputs.size() == 1 && real(in.dtype) && whole) {
+    HEADROOM_TRY(widen(in.at, in.dtype, reinterpret_cast<double*>(out.at), out.elements, stream));
+  } else if (operation == "aten::isnan" && out.dtype == DType::boolean && real(in.dtype) && whole) {
+    HEADROOM_TRY(ask(Ask::is_nan, in.at, in.dtype, flags(out), out.elements, stream));
+  } else if (operation == "aten::isinf" && out.dtype == DType::boolean && real(in.dtype) && whole) {
+    HEADROOM_TRY(ask(Ask::is_infinite, in.at, in.dtype, flags(out), out.elements, stream));
+  } else if (operation == "aten::logical_or" && out.dtype == DType::boolean && work.inputs.size() > 1 &&
+             in.dtype == out.dtype && work.inputs[1].dtype == out.dtype && whole &&
+             work.inputs[1].elements >= out.elements) {
+    HEADROOM_TRY(either(flags(in), flags(work.inputs[1]), flags(out), out.elements, stream));
+  } else {
+    return Covered::no;
+  }
+  return Covered::yes;
+}
+
 }  // namespace
 
 Result<Covered> Kernels::elementwise(Worker&, const PlacedOperation& work, cudaStream_t stream) {
@@ -80,8 +105,8 @@ Result<Covered> Kernels::elementwise(Worker&, const PlacedOperation& work, cudaS
     HEADROOM_TRY(fill(out.at, 0.0f, out.dtype, out.elements, stream));
     return Covered::yes;
   }
-  if (!real(out.dtype)) return Covered::no;
   const std::string_view name = tape::operation_text(work.operation->label.operation);
+  if (!real(out.dtype)) return gradient_check(name, work, stream);
   if (work.inputs.size() == 1)
     HEADROOM_TRY(one_input(name, work.inputs[0], out, stream));
   else

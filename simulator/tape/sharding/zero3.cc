@@ -88,6 +88,12 @@ void Zero3::defragment() {
   tape_.memory().empty_cache();
   const ComponentScope component(tape_, Component::weights);
   flat_parts_ = tape_.empty({trained_parts_}, options_.dtype, kFlat);
+  std::int64_t start = 0;
+  for (const std::size_t i : trained_) {
+    ZeroCoordinator::Parameter& p = coordinator_.parameters()[i];
+    p.partition = tape_.alias(flat_parts_, Shape{p.part}, start);
+    start += p.part;
+  }
 }
 
 /// One pinned buffer a sub-group takes all parts, those of persistent parameters too.
@@ -293,6 +299,8 @@ void Zero3::step_on_device() {
       Work(tape_, OperationKind::optimizer, kStep)
           .in(group.master)
           .in(wide)
+          .in(group.average)
+          .in(group.square_average)
           .out(group.master)
           .out(group.average)
           .out(group.square_average)

@@ -192,19 +192,29 @@ void ZeroCoordinator::gather(const std::vector<std::size_t>& wanted) {
   for (const std::size_t i : made->parameters) {
     parts += parameters_[i].part;
     available_elements_ += parameters_[i].elements;
+    in_flight_[i] = made;
+  }
+  if (options_.ranks == 1) {
+    for (const std::size_t i : made->parameters) take_own(parameters_[i]);
+    made->split = true;
+    return;
   }
   std::vector<Tensor> visiting;  // parts that come from the host
-  if (options_.offload_parameters)
-    for (const std::size_t i : made->parameters)
-      if (parameters_[i].on_host) {
-        visiting.push_back(tape_.empty({parameters_[i].part}, options_.dtype, kGather));
-        if (tape_.wants_operations())
-          Work(tape_, OperationKind::host_to_device, kGather).out(visiting.back()).run();
-      }
+  for (const std::size_t i : made->parameters)
+    if (parameters_[i].on_host) visiting.push_back(from_host(parameters_[i]));
   made->joint = tape_.empty({parts * options_.ranks}, options_.dtype, wanted.size() == 1 ? kGather : kJoint);
   if (tape_.wants_operations())
     Work(tape_, OperationKind::all_gather, kGather).out(made->joint).sizes({options_.ranks}).run();
-  for (const std::size_t i : made->parameters) in_flight_[i] = made;
+}
+
+Tensor ZeroCoordinator::from_host(const Parameter& p) {
+  Tensor visiting = tape_.empty({p.part}, options_.dtype, kGather);
+  if (tape_.wants_operations()) Work(tape_, OperationKind::host_to_device, kGather).out(visiting).run();
+  return visiting;
+}
+
+void ZeroCoordinator::take_own(Parameter& p) {
+  tape_.set_data(p.tensor, tape_.alias(p.on_host ? from_host(p) : p.partition, p.shape));
 }
 
 /// One parameter alone becomes what was gathered; several are copied out when the first is waited for.
@@ -225,6 +235,7 @@ void ZeroCoordinator::wait(std::size_t parameter) {
     }
     if (alone) gathered->joint.reset();
   }
+  parameters_[parameter].available = true;
   in_flight_.erase(found);
 }
 
@@ -273,16 +284,20 @@ void ZeroCoordinator::gather_persistent() {
   const ComponentScope component(tape_, Component::gathered_parameters);
   for (Parameter& p : parameters_) {
     if (!p.persistent) continue;
-    const Tensor whole = gather_alone(p);
-    tape_.set_data(p.tensor, tape_.alias(whole, p.shape));
+    if (options_.ranks == 1)
+      take_own(p);
+    else
+      tape_.set_data(p.tensor, tape_.alias(gather_alone(p), p.shape));
     p.available = true;
   }
 }
 
 Tensor ZeroCoordinator::gather_alone(const Parameter& p) {
-  Tensor visiting;
-  if (p.on_host) visiting = tape_.empty({p.part}, options_.dtype, kGather);
-  return tape_.empty({p.part * options_.ranks}, options_.dtype, kGather);
+  const Tensor part = p.on_host ? from_host(p) : p.partition;
+  Tensor whole = tape_.empty({p.part * options_.ranks}, options_.dtype, kGather);
+  if (tape_.wants_operations())
+    Work(tape_, OperationKind::all_gather, kGather).in(part).out(whole).sizes({options_.ranks}).run();
+  return whole;
 }
 
 // --- Hooks

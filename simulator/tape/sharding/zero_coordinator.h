@@ -26,7 +26,7 @@ class ZeroCoordinator : public ModuleHooks, public UnitHooks {
     std::int64_t elements = 0, part = 0;  ///< whole; of one rank, padded
     bool persistent = false;
     bool on_host = false;  ///< where this rank's part lies
-    Tensor partition;      ///< of this rank; undefined where it lies in a larger buffer
+    Tensor partition;      ///< of this rank; undefined where it lies in a larger buffer on the host
     bool available = false;
     std::set<std::uint32_t> active;  ///< modules that use it now
     int last_use = -1;               ///< position in the trace up to which it has been fetched
@@ -69,6 +69,10 @@ class ZeroCoordinator : public ModuleHooks, public UnitHooks {
   void prefetch(const std::vector<std::size_t>& needed);
   void gather(const std::vector<std::size_t>& wanted);
   void wait(std::size_t parameter);
+  /// This rank's part, brought from the host.
+  Tensor from_host(const Parameter& parameter);
+  /// With one rank nothing is gathered: the parameter becomes its part, or a copy of it from the host.
+  void take_own(Parameter& parameter);
   void leave(std::uint32_t key);
   const std::vector<std::size_t>& releasable(std::uint32_t key);
   /// All ranks compare a list of `numbers` integers with the first rank's.

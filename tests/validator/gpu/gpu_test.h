@@ -143,6 +143,8 @@ class DeviceArray {
         return reinterpret_cast<const std::int32_t*>(raw)[i];
       case DType::uint8:
         return raw[i];
+      case DType::fp64:
+        return reinterpret_cast<const double*>(raw)[i];
       default:
         return static_cast<double>(reinterpret_cast<const float*>(raw)[i]);
     }

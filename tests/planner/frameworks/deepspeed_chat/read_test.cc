@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -177,6 +178,25 @@ TEST(DeepSpeedChat, StageThreeKeepsLinearWeightsUntilTheirBackward) {
   EXPECT_GE(b.processes[0].at_peak_allocated[Component::gathered_parameters] -
                 a.processes[0].at_peak_allocated[Component::gathered_parameters],
             linear_weights * 8 / 24);
+}
+
+/// Gathered parameters at the highest moment of each phase after the start.
+std::vector<Bytes> gathered(const Report& report) {
+  std::vector<Bytes> out;
+  for (const PhaseReport& row : report.devices[0].phases)
+    if (row.step >= 0) out.push_back(row.processes[0].at_peak_allocated[Component::gathered_parameters]);
+  return out;
+}
+
+TEST(DeepSpeedChat, StageThreeGathersNothingWithOneRank) {
+  const std::vector<Bytes> device = gathered(simulated(job_of({"zero_stage=3", "world=1"})));
+  EXPECT_EQ(*std::max_element(device.begin(), device.end()), 0);
+  // From the host comes a copy of each weight, and nothing that joins several.
+  const std::vector<Bytes> alone = gathered(simulated(job_of({"zero_stage=3", "offload=true", "world=1"}))),
+                           two = gathered(simulated(job_of({"zero_stage=3", "offload=true"})));
+  const Bytes most = *std::max_element(alone.begin(), alone.end());
+  EXPECT_GT(most, 0);
+  EXPECT_LT(most, *std::max_element(two.begin(), two.end()));
 }
 
 TEST(DeepSpeedChat, StageThreeOffloadsWeightsToo) {
