@@ -19,10 +19,10 @@ BlockId CachingAllocator::allocate(Bytes bytes, Stream stream) {
   assert(bytes >= 0);
   if (bytes == 0) [[unlikely]]
     return kNullBlock;
-  if (events_pending_ && scopes_.empty()) [[unlikely]]
-    process_events();
   if (bytes >= kMaxRequest) [[unlikely]]
     return refuse(bytes, stream);
+  if (events_pending_ && scopes_.empty()) [[unlikely]]
+    process_events();
 
   const Bytes rounded =
       plain_rounding_ ? (bytes + kMinBlock - 1) & ~(kMinBlock - 1) : round_request(settings_, bytes);
@@ -30,7 +30,7 @@ BlockId CachingAllocator::allocate(Bytes bytes, Stream stream) {
   FreeList& list = scopes_.empty() && stream < kNearStreams && near_lists_[half][stream] != nullptr
                        ? *near_lists_[half][stream]
                        : list_for(pool_for(stream), half, stream);
-  const bool expandable = expandable_ && list.may_expand;
+  bool expandable = expandable_ && list.may_expand;
 
   BlockId id = search(list, rounded, expandable);
   if (id == 0) [[unlikely]] {
@@ -42,6 +42,7 @@ BlockId CachingAllocator::allocate(Bytes bytes, Stream stream) {
                           .expandable = expandable};
     id = make_room(request);
     if (id == kOutOfMemory) return id;
+    if (&list_of(blocks_[id]) != &list) expandable = false;  // a pool's that lends: split as native blocks are
   }
   return commit(list_of(blocks_[id]), id, rounded, bytes, expandable);
 }
@@ -210,6 +211,7 @@ BlockId CachingAllocator::merge_neighbours(BlockId id) {
   }
   if (const BlockId before = blocks[id].previous; blocks[before].state == state) {
     leave_list(before);
+    blocks[before].requested = blocks[id].requested;
     absorb_next(blocks, before);
     id = before;
   }

@@ -155,14 +155,15 @@ BlockId CachingAllocator::refuse_chunk(const Request& request) {
   return kOutOfMemory;
 }
 
-// No device has so much: PyTorch does not even try.
+// No device has so much: PyTorch does not even try, and counts nothing.
 BlockId CachingAllocator::refuse(Bytes bytes, Stream stream) {
-  return fail({.bytes = bytes,
-               .rounded = bytes,
-               .segment = bytes,
-               .stream = stream,
-               .list = nullptr,
-               .expandable = false});
+  last_out_of_memory_ = facts_of({.bytes = bytes,
+                                  .rounded = bytes,
+                                  .segment = bytes,
+                                  .stream = stream,
+                                  .list = nullptr,
+                                  .expandable = false});
+  return kOutOfMemory;
 }
 
 BlockId CachingAllocator::fail(const Request& request) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "simulator/allocator/caching_allocator.h"
 
@@ -17,7 +18,8 @@ void CachingAllocator::release_all(PoolId pool) {
       release_half(default_pool_->halves[kLarge]);
       release_half(default_pool_->halves[kSmall]);
     }
-  } else if (const auto found = pools_.find(pool); found != pools_.end() && scopes_.empty()) {
+  } else if (const auto found = pools_.find(pool);
+             found != pools_.end() && found->second->users == 0 && scopes_.empty()) {
     wait_for_events(found->second.get());
   }
   release_freeable_pools(pool);
@@ -89,12 +91,14 @@ void CachingAllocator::unmap(BlockId id) {
   device_.unmap(range.address + low, high - low, chunk(half));
 
   leave_list(id);
+  const Bytes requested = std::exchange(blocks_[id].requested, 0);  // what is cut off forgets its last use
   BlockId middle = id;
   if (low > start) {
     middle = cut(id, low - start);
     insert_free(list, id);
   }
   if (blocks_[middle].size > high - low) insert_free(list, cut(middle, high - low));
+  blocks_[middle].requested = requested;
   blocks_[middle].state = BlockState::unmapped;
   middle = merge_neighbours(middle);
   insert_unmapped(list, middle);

@@ -16,7 +16,7 @@ inline constexpr Bytes kSmallMax = kMiB;  ///< a rounded size up to this (inclus
 inline constexpr Bytes kSmallSegment = 2 * kMiB;  ///< every segment of the small pool
 inline constexpr Bytes kMinLarge = 10 * kMiB;     ///< from here (inclusive) a segment is sized to its request
 inline constexpr Bytes kRoundLarge = 2 * kMiB;    ///< such a segment is a multiple of this
-inline constexpr Bytes kMaxRequest = Bytes{1} << 60;  ///< requests from here on fail at once
+inline constexpr Bytes kMaxRequest = Bytes{1} << 60;  ///< requests from here on fail at once, uncounted
 inline constexpr Bytes kUnlimited = std::numeric_limits<Bytes>::max();
 
 /// What PYTORCH_CUDA_ALLOC_CONF (or PYTORCH_ALLOC_CONF) can say, with PyTorch 2.11's defaults.

@@ -1,7 +1,8 @@
 """Records streams of allocations as PyTorch's CUDA caching allocator serves them, for `headroom replay --verify` and
 `--predict`.
 
-    python3 validator/pytorch/allocator_streams.py OUT.jsonl.gz [--seed N] [--events N] [--kernel] [--only SETTINGS/KIND ...]
+    python3 validator/pytorch/allocator_streams.py OUT.jsonl.gz [--seed N] [--events N] [--after KERNELS] [--jobs N]
+                                                   [--only SETTINGS/KIND ...]
 
 Needs one CUDA GPU with nothing else on it and PyTorch; about ten seconds a case, every case in a process of its own. The
 streams follow from the seed alone. tests/data/allocator holds what such runs gave on an H100;
@@ -11,6 +12,7 @@ One JSON object a line:
   case, settings     a name, and the PYTORCH_CUDA_ALLOC_CONF
   kind, seed         the kind of program (below) and what its random numbers start from
   fraction           of the device that the process may hold; 0: no limit
+  after              the kernels that had run before the first event; absent: none
   total_memory, device, torch
   events             ["a", id, bytes, stream 0..2] allocate; ["f", id] drop; ["r", id, stream] record_stream;
                      ["s"] synchronize the device; ["e"] empty the cache
@@ -21,6 +23,7 @@ One JSON object a line:
 """
 
 import argparse
+import concurrent.futures
 import gzip
 import json
 import os
@@ -200,13 +203,50 @@ class Places:
         return [-2, -2]
 
 
-def execute(events, total, fraction, kernel):
-    """Runs the events and returns what is recorded of them. PyTorch's own trace tells addresses and segments.
-
-    Where the driver puts the code of a kernel decides where the segments after it lie: none runs unless asked for."""
+def fill():
     import torch
 
-    torch.zeros(1, device="cuda") if kernel else torch.empty(1, device="cuda")
+    torch.zeros(1, device="cuda")
+
+
+def matmul():
+    import torch
+
+    matrix = torch.ones(512, 512, dtype=torch.bfloat16, device="cuda")
+    matrix @ matrix
+
+
+def layer():
+    """One training step of a layer with attention."""
+    import torch
+
+    block = torch.nn.TransformerEncoderLayer(256, 4, batch_first=True, dtype=torch.bfloat16, device="cuda")
+    optimizer = torch.optim.AdamW(block.parameters())
+    block(torch.randn(2, 64, 256, dtype=torch.bfloat16, device="cuda")).float().pow(2).mean().backward()
+    optimizer.step()
+
+
+KERNELS = {"nothing": lambda: None, "fill": fill, "matmul": matmul, "layer": layer}
+
+
+def execute(events, total, fraction, after):
+    """Runs the events and returns what is recorded of them. PyTorch's own trace tells addresses and segments.
+
+    Where the driver puts the code and the stacks of kernels decides where the segments after them lie: none runs
+    unless asked for. What it allocates is gone, and counted nowhere, before the first tensor."""
+    import gc
+    import torch
+
+    torch.cuda.init()
+    KERNELS[after]()
+    if after != "nothing":
+        gc.collect()
+        torch._C._cuda_clearCublasWorkspaces()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        torch.cuda.reset_accumulated_memory_stats()
+        assert torch.cuda.memory_reserved() == 0
+    torch.empty(1, device="cuda")
     torch.cuda.empty_cache()
     if fraction > 0:
         torch.cuda.set_per_process_memory_fraction(fraction)
@@ -274,7 +314,8 @@ def record(case):
     writer = Writer(random.Random(f"{case['kind']} {case['seed']} {case['case']}"))
     program(writer, case["count"])
     return {"case": case["case"], "kind": case["kind"], "seed": case["seed"], "settings": SETTINGS[case["case"]][0],
-            "fraction": fraction, **execute(writer.events, total, fraction, case["kernel"])}
+            "fraction": fraction, **({"after": case["after"]} if case["after"] != "nothing" else {}),
+            **execute(writer.events, total, fraction, case["after"])}
 
 
 def main():
@@ -285,23 +326,27 @@ def main():
     arguments.add_argument("out")
     arguments.add_argument("--seed", type=int, default=23)
     arguments.add_argument("--events", type=int, default=1200, help="at least so many in a case (300 of the kind big)")
-    arguments.add_argument("--kernel", action="store_true", help="run a kernel before the first event")
+    arguments.add_argument("--after", choices=KERNELS, default="nothing", help="kernels to run before the first event")
+    arguments.add_argument("--jobs", type=int, default=1, help="cases at a time; more than one needs memory for all")
     arguments.add_argument("--only", nargs="*", metavar="SETTINGS/KIND", help="these cases instead of all")
     options = arguments.parse_args()
-    with gzip.open(options.out, "wt") as out:
-        for settings in SETTINGS:
-            for kind in KINDS:
-                if options.only and f"{settings}/{kind}" not in options.only:
-                    continue
-                case = {"case": settings, "kind": kind, "seed": options.seed, "kernel": options.kernel,
-                        "count": min(options.events, 300) if kind == "big" else options.events}
-                environment = {**os.environ, "PYTORCH_CUDA_ALLOC_CONF": SETTINGS[settings][0]}
-                done = subprocess.run([sys.executable, __file__, "--case"], input=json.dumps(case), text=True,
-                                      capture_output=True, env=environment)
-                if done.returncode != 0:
-                    raise SystemExit(f"{settings}/{kind}: {done.stderr}")
-                out.write(done.stdout + "\n")
-                print(settings, kind, file=sys.stderr)
+    cases = [{"case": settings, "kind": kind, "seed": options.seed, "after": options.after,
+              "count": min(options.events, 300) if kind == "big" else options.events}
+             for settings in SETTINGS for kind in KINDS
+             if not options.only or f"{settings}/{kind}" in options.only]
+
+    def run(case):
+        environment = {**os.environ, "PYTORCH_CUDA_ALLOC_CONF": SETTINGS[case["case"]][0]}
+        done = subprocess.run([sys.executable, __file__, "--case"], input=json.dumps(case), text=True,
+                              capture_output=True, env=environment)
+        if done.returncode != 0:
+            raise SystemExit(f"{case['case']}/{case['kind']}: {done.stderr}")
+        return done.stdout
+
+    with gzip.open(options.out, "wt") as out, concurrent.futures.ThreadPoolExecutor(options.jobs) as workers:
+        for case, line in zip(cases, workers.map(run, cases)):
+            out.write(line + "\n")
+            print(case["case"], case["kind"], file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -486,11 +486,60 @@ TEST(WorkedExample, FreesDuringAScopeWaitForItsEnd) {
   EXPECT_EQ(p.allocator.active(), 6 * kMiB);
 }
 
-TEST(WorkedExample, HugeRequestsFailAtOnce) {
+TEST(WorkedExample, HugeRequestsFailBeforeAnythingIsCounted) {
   Process p;
+  const BlockId a = p.malloc_mib(3);
+  p.allocator.record_stream(a, 1);
+  p.free(a);
+  const MemoryStatistics before = p.stats();
+  p.events.log.clear();
   EXPECT_EQ(p.malloc(kMaxRequest), kOutOfMemory);
+  EXPECT_EQ(p.stats(), before);
+  EXPECT_THAT(p.events.log, testing::IsEmpty());
+  EXPECT_EQ(p.allocator.out_of_memory().value().requested, kMaxRequest);
+  EXPECT_EQ(p.malloc(kMaxRequest - 1), kOutOfMemory);
   EXPECT_EQ(p.stats().num_ooms, 1);
-  EXPECT_EQ(p.stats().num_alloc_retries, 0);
+}
+
+TEST(WorkedExample, OnlyAPoolWithoutUsersIsSynchronized) {
+  Process p;
+  const PoolId pool = p.allocator.create_pool();
+  p.allocator.empty_cache(pool);
+  EXPECT_EQ(p.stats().num_sync_all_streams, 0);
+  p.allocator.release_pool(pool);
+  p.allocator.empty_cache(pool);
+  EXPECT_EQ(p.stats().num_sync_all_streams, 1);
+}
+
+// The remainder of half a MiB is too small to be split off a native block, in whatever mode the borrower is.
+TEST(WorkedExample, ALendingPoolSplitsNativeBlocksAsNativeModeDoes) {
+  VirtualDevice engine(10 * kGiB);
+  Process p("expandable_segments:True", 40 * kMiB);
+  const PoolId pool = p.allocator.create_pool({.use_on_oom = true, .device = &engine});
+  p.allocator.begin_pool(pool);
+  const BlockId a = p.malloc_mib(60);
+  p.allocator.end_pool(pool);
+  p.free(a);
+  EXPECT_NE(p.malloc(60 * kMiB - 512 * kKiB), kOutOfMemory);
+  EXPECT_THAT(p.blocks(), testing::HasSubstr("A62914560"));
+}
+
+// A snapshot shows for a free block what its memory was last asked for, except where an unmap cut it off.
+TEST(WorkedExample, FreeBlocksRememberTheirLastRequest) {
+  Process p;
+  p.free(p.malloc(1000));
+  EXPECT_EQ(p.allocator.segments()[0].blocks[0].requested, 1000);
+  p.malloc(600);
+  EXPECT_EQ(p.allocator.segments()[0].blocks[1].requested, 1000);
+
+  Process expandable("expandable_segments:True");
+  const BlockId a = expandable.malloc_mib(30), b = expandable.malloc_mib(15);
+  expandable.free(a);
+  expandable.allocator.empty_cache();  // unmaps the first 20 MiB; 10 MiB stay before b
+  const auto blocks = expandable.allocator.segments()[0].blocks;
+  EXPECT_EQ(blocks[1].size, 10 * kMiB);
+  EXPECT_EQ(blocks[1].requested, 0);
+  expandable.free(b);
 }
 
 TEST(WorkedExample, OldRangesServeNoRequestsOnceExpandableIsOff) {
