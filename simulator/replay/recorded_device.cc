@@ -8,6 +8,7 @@ namespace headroom::replay {
 namespace {
 
 constexpr allocator::Address kBase = allocator::Address{1} << 62;  // away from what the driver model places
+constexpr Bytes kPage = 2 * kMiB;  // of the driver: segments begin with one
 
 }  // namespace
 
@@ -26,7 +27,7 @@ std::optional<allocator::Address> RecordedDevice::allocate(Bytes bytes) {
   const bool overlaps =
       (above != held_.end() && above->first < address + bytes) ||
       (above != held_.begin() && std::prev(above)->first + std::prev(above)->second > address);
-  if (contradiction_.empty() && (overlaps || address < kBase || address % 512 != 0))
+  if (contradiction_.empty() && (overlaps || address < kBase || address % kPage != 0))
     contradiction_ = fmt::format("segment address {} is not free for {} bytes", address - kBase, bytes);
   held_[address] = bytes;
   return address;

@@ -125,16 +125,24 @@ Result<Recording> read_recording(const Json& json, const Place& at) {
     out.events.push_back(*event);
     out.rows.push_back(*row);
   }
+  std::optional<Bytes> lowest;
   for (std::size_t i = 0; i < json["segment_events"].size(); ++i) {
     const auto event = read_segment_event(json["segment_events"][i]);
     if (!event)
       return at.bad(fmt::format("segment_events.{}", i),
                     "expected [action, bytes, 0 or 1] and perhaps an address");
+    const bool placed = event->address && event->action != Action::oom;
     if (event->address && (*event->address < 0 || *event->address > kAddresses))
       out.contradiction =
           fmt::format("segment event {}: expected an address from 0 to 2^53, found {}", i, *event->address);
+    if (!placed && event->address.value_or(0) != 0)
+      out.contradiction =
+          fmt::format("segment event {}: expected an oom without address, found {}", i, *event->address);
+    if (placed) lowest = std::min(*event->address, lowest.value_or(*event->address));
     out.segment_events.push_back(*event);
   }
+  if (out.contradiction.empty() && lowest.value_or(0) != 0)
+    out.contradiction = fmt::format("segment events: expected addresses above the lowest, found {}", *lowest);
   for (const auto& [key, value] : json["final"].items()) {
     if (!value.is_number_integer()) return at.bad("final." + key, "expected a whole number");
     out.final.emplace_back(key, value.get<std::int64_t>());

@@ -1,7 +1,6 @@
 // Searches for programs that make the caching allocator unsound or different from the reference, and for
-// settings that crash their parser. Built with HEADROOM_FUZZ (clang):
-//   CXX=clang++ cmake -B build/fuzz -DHEADROOM_FUZZ=ON && cmake --build build/fuzz --target allocator_fuzz
-//   build/fuzz/tests/allocator_fuzz -max_len=1200 -max_total_time=600
+// settings that crash their parser.
+//   tests/fuzz/run.sh allocator_fuzz 600
 
 #include <cstdio>
 #include <cstdlib>

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <random>
 
 #include "simulator/allocator/address_space.h"
 #include "simulator/replay/text_file.h"
@@ -163,6 +164,152 @@ INSTANTIATE_TEST_SUITE_P(
                       [](Recording& r) { r.final.emplace_back("num_of_something", 3); }}),
     [](const auto& test) { return std::string(test.param.name); });
 
+// One field of each kind, anywhere in any recording.
+using Change = bool (*)(Recording&, std::mt19937&);  // false: this recording has no such field
+
+RecordedEvent* any_event(Recording& r, std::mt19937& random, RecordedEvent::Kind kind) {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < r.events.size(); ++i)
+    if (r.events[i].kind == kind && (kind != RecordedEvent::Kind::allocate || r.rows[i].segment >= 0))
+      found.push_back(i);
+  return found.empty() ? nullptr : &r.events[found[random() % found.size()]];
+}
+RecordedRow& any_row(Recording& r, std::mt19937& random) {
+  return r.rows[random() % r.rows.size()];
+}
+RecordedRow& row_of(Recording& r, const RecordedEvent* event) {
+  return r.rows[static_cast<std::size_t>(event - r.events.data())];
+}
+RecordedSegmentEvent& any_segment_event(Recording& r, std::mt19937& random) {
+  return r.segment_events[random() % r.segment_events.size()];
+}
+std::int64_t any_difference(std::mt19937& random) {
+  const auto size = static_cast<std::int64_t>(random() % 2000 + 1);
+  return random() % 2 == 0 ? size : -size;
+}
+
+const std::map<std::string, Change>& changes() {
+  using Kind = RecordedEvent::Kind;
+  static const std::map<std::string, Change> all = {
+      {"size",
+       [](Recording& r, std::mt19937& random) {
+         any_event(r, random, Kind::allocate)->bytes += static_cast<Bytes>(random() % 4096 + 1);
+         return true;
+       }},
+      {"stream",
+       [](Recording& r, std::mt19937& random) {
+         RecordedEvent* event = any_event(r, random, Kind::allocate);
+         event->stream = event->stream == 0 ? 1 : 0;
+         return true;
+       }},
+      {"tensor freed",
+       [](Recording& r, std::mt19937& random) {
+         RecordedEvent* event = any_event(r, random, Kind::free);
+         event->id = -1;
+         return true;
+       }},
+      {"ordinal",
+       [](Recording& r, std::mt19937& random) {
+         row_of(r, any_event(r, random, Kind::allocate)).segment += random() % 2 == 0 ? 1 : -1;
+         return true;
+       }},
+      {"offset",
+       [](Recording& r, std::mt19937& random) {
+         row_of(r, any_event(r, random, Kind::allocate)).offset += any_difference(random);
+         return true;
+       }},
+      {"allocated",
+       [](Recording& r, std::mt19937& random) {
+         any_row(r, random).allocated += any_difference(random);
+         return true;
+       }},
+      {"reserved",
+       [](Recording& r, std::mt19937& random) {
+         any_row(r, random).reserved += any_difference(random);
+         return true;
+       }},
+      {"active",
+       [](Recording& r, std::mt19937& random) {
+         any_row(r, random).active += any_difference(random);
+         return true;
+       }},
+      {"inactive split",
+       [](Recording& r, std::mt19937& random) {
+         any_row(r, random).inactive_split += any_difference(random);
+         return true;
+       }},
+      {"segment action",
+       [](Recording& r, std::mt19937& random) {
+         auto& action = any_segment_event(r, random).action;
+         action = static_cast<RecordedSegmentEvent::Action>(
+             (static_cast<unsigned>(action) + 1 + random() % 4) % 5);
+         return true;
+       }},
+      {"segment size",
+       [](Recording& r, std::mt19937& random) {
+         any_segment_event(r, random).bytes += any_difference(random);
+         return true;
+       }},
+      {"segment stream",
+       [](Recording& r, std::mt19937& random) {
+         any_segment_event(r, random).other_stream ^= true;
+         return true;
+       }},
+      {"segment address",
+       [](Recording& r, std::mt19937& random) {
+         auto& event = any_segment_event(r, random);
+         if (!event.address || event.action == RecordedSegmentEvent::Action::oom) return false;
+         *event.address += any_difference(random);
+         return true;
+       }},
+      {"segment event removed",
+       [](Recording& r, std::mt19937& random) {
+         r.segment_events.erase(r.segment_events.begin() +
+                                static_cast<std::ptrdiff_t>(random() % r.segment_events.size()));
+         return true;
+       }},
+      {"segment events swapped",
+       [](Recording& r, std::mt19937& random) {
+         if (r.segment_events.size() < 2) return false;
+         const std::size_t i = random() % (r.segment_events.size() - 1);
+         auto &a = r.segment_events[i], &b = r.segment_events[i + 1];
+         if (a.action == b.action && a.bytes == b.bytes && a.other_stream == b.other_stream) return false;
+         std::swap(a, b);
+         return true;
+       }},
+      {"final",
+       [](Recording& r, std::mt19937& random) {
+         r.final[random() % r.final.size()].second += any_difference(random);
+         return true;
+       }},
+      {"final removed",
+       [](Recording& r, std::mt19937& random) {
+         const auto entry = r.final.begin() + static_cast<std::ptrdiff_t>(random() % r.final.size());
+         if (entry->second == 0) return false;  // the same as left out
+         r.final.erase(entry);
+         return true;
+       }},
+  };
+  return all;
+}
+
+TEST(FalsifiedAnywhere, IsNoticed) {
+  std::mt19937 random(7);
+  const std::vector<const char*> files = {kPlain, kAddressed, kLater, kAfterKernel};
+  for (const auto& [field, change] : changes()) {
+    int falsified = 0;
+    for (int i = 0; i < 24; ++i) {
+      const std::vector<Recording>& all = recordings(files[random() % files.size()]);
+      Recording recording = all[random() % all.size()];
+      if (!change(recording, random)) continue;
+      ++falsified;
+      EXPECT_FALSE(compare(recording, Comparison::verify).matched)
+          << field << " of " << recording.name << ", " << i;
+    }
+    EXPECT_GT(falsified, 4) << field;
+  }
+}
+
 TEST(FalsifiedAddress, IsNoticed) {
   using Action = RecordedSegmentEvent::Action;
   for (const char* name : {"default mixed/3", "expandable streams/3"}) {
@@ -265,6 +412,15 @@ TEST(RecordingFile, WhatCannotHaveHappenedFailsItsCase) {
       R"("results":[[0,0,0,0]],"segment_events":[],"final":{}})";
   EXPECT_THAT(parse_recordings(text, "x").value()[0].contradiction,
               HasSubstr("expected one row for each of 2 events, found 1"));
+  for (const char* events :
+       {R"([["segment_alloc",2097152,0,4096]])", R"([["segment_map",2097152,0,2097152],["oom",512,0,0]])"}) {
+    std::string bad = std::string(text).replace(text.find("[],\"final\""), 2, events);
+    bad.replace(bad.find("[[0,0,0,0]]"), 11, "[[0,0,0,0],[0,0,0,0]]");
+    EXPECT_THAT(parse_recordings(bad, "x").value()[0].contradiction, HasSubstr("addresses above the lowest"))
+        << events;
+  }
+  const std::string oom = std::string(text).replace(text.find("[],\"final\""), 2, R"([["oom",512,0,7]])");
+  EXPECT_THAT(parse_recordings(oom, "x").value()[0].contradiction, HasSubstr("oom without address, found 7"));
   for (const char* address : {"-9223372036854775808", "9223372036854775807"}) {
     const std::string far = std::string(text).replace(
         text.find("[],\"final\""), 2, fmt::format(R"([["segment_alloc",2097152,0,{}]])", address));
