@@ -8,7 +8,7 @@ namespace headroom::replay {
 namespace {
 
 constexpr allocator::Address kBase = allocator::Address{1} << 62;  // away from what the driver model places
-constexpr Bytes kPage = 2 * kMiB;  // of the driver: segments begin with one
+constexpr Bytes kPage = 2 * kMiB;                                  // of the driver: segments begin with one
 
 }  // namespace
 

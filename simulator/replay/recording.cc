@@ -108,6 +108,8 @@ Result<Recording> read_recording(const Json& json, const Place& at) {
   Recording out;
   out.line = at.line;
   if (!json.is_object()) return at.bad("", "expected a recording as one JSON object");
+  if (!json.contains("results"))
+    return at.bad("results", "expected what the allocator did on a stream; found a stream alone");
   HEADROOM_TRY(read_header(json, at, out));
   const std::size_t events = json["events"].size(), rows = json["results"].size();
   if (rows != events)
@@ -171,7 +173,11 @@ Result<std::vector<Recording>> parse_recordings(std::string_view text, const std
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const Json json = Json::parse(line, nullptr, false);
-    if (json.is_discarded()) return at.bad("", "expected one JSON object a line");
+    if (json.is_discarded()) {
+      const bool pickle = line.front() == '\x80';
+      return at.bad("", fmt::format("expected recordings of the allocator, one JSON object a line{}",
+                                    pickle ? "; found a pickle, as memory snapshots are" : ""));
+    }
     HEADROOM_ASSIGN(Recording recording, read_recording(json, at));
     out.push_back(std::move(recording));
   }

@@ -216,6 +216,11 @@ Result<WhatIf> what_if(const AllocationStream& stream, std::span<const WhatIfSet
       table.outcomes.push_back(std::move(outcome));
     }
   }
+  const auto fails = [](const WhatIfOutcome& row) { return row.out_of_memory || !row.skipped.empty(); };
+  if (limit && fails(table.baseline) && std::ranges::all_of(table.outcomes, fails)) {
+    HEADROOM_ASSIGN(const WhatIfOutcome whole, run_setting(stream, rows.front(), std::nullopt));
+    table.needed = whole.peak_allocated;
+  }
   advise(table);
   return table;
 }

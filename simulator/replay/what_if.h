@@ -62,6 +62,8 @@ struct WhatIf {
   WhatIfOutcome baseline;               ///< the settings that the stream was recorded under
   std::vector<WhatIfOutcome> outcomes;  ///< in the order of the settings
   std::optional<Bytes> limit;
+  /// Where nothing fits in the limit: the peak of allocated memory without one.
+  std::optional<Bytes> needed;
   std::string advice;            ///< one sentence
   std::string export_conf;       ///< the setting advised; empty: none is better
   bool export_emptying = false;  ///< the advice is to empty the cache at phase ends

@@ -38,14 +38,16 @@ std::string reserved(const WhatIfOutcome& row) {
 }
 
 std::string failing_advice(const WhatIf& table) {
-  Bytes least = table.baseline.peak_allocated;
-  for (const WhatIfOutcome& row : table.outcomes)
-    if (row.skipped.empty()) least = std::max(least, row.peak_allocated);
+  const std::string none = fmt::format("No setting tried fits in {}", format_gib(*table.limit));
+  if (!table.needed) return none + ".";
+  if (*table.needed > *table.limit)
+    return fmt::format("{}: the run allocates {} at one moment, so it has to shrink.", none,
+                       format_gib(*table.needed));
   return fmt::format(
-      "No setting tried fits in {}: {} are allocated at one moment before the first failure, so the run "
-      "itself "
-      "has to shrink.",
-      format_gib(*table.limit), format_gib(least));
+      "{}, though the run never allocates more than {}: free memory lies in pieces that are too small. Give "
+      "it "
+      "more, or empty the cache where the failing phase begins.",
+      none, format_gib(*table.needed));
 }
 
 }  // namespace
@@ -89,8 +91,9 @@ void advise(WhatIf& table) {
                     format_gib(best->peak_allocated));
   } else {
     table.advice = fmt::format(
-        "Keep the recorded settings: they reserve {} for {} allocated, and no setting tried saves 2 %.",
-        reserved(now), format_gib(now.peak_allocated));
+        "Keep the recorded settings: they reserve {} for {} allocated, and no setting tried saves 2 % and "
+        "{}.",
+        reserved(now), format_gib(now.peak_allocated), format_bytes(kWorthwhile));
     return;
   }
   table.export_conf = best->setting.conf;

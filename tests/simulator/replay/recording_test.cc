@@ -22,8 +22,8 @@ constexpr const char* kPlain = "allocator/recorded.jsonl.gz";
 constexpr const char* kAddressed = "allocator/recorded-with-addresses.jsonl.gz";
 // Recorded after the driver model was finished, from other seeds of the same kinds of streams.
 constexpr const char* kLater = "allocator/recorded-again.jsonl.gz";
-// Recorded after a kernel had run (validator/pytorch/allocator_streams.py --kernel): the driver's addresses
-// differ.
+// Recorded after kernels had run (validator/pytorch/allocator_streams.py --after): the driver's own memory
+// then lies between, in a way that differs from process to process.
 constexpr const char* kAfterKernel = "allocator/recorded-after-kernel.jsonl.gz";
 
 const std::vector<Recording>& recordings(const char* file) {
@@ -51,6 +51,7 @@ TEST(Recordings, EveryCaseVerifies) {
   EXPECT_THAT(differences(kPlain, Comparison::verify), IsEmpty());
   EXPECT_THAT(differences(kAddressed, Comparison::verify), IsEmpty());
   EXPECT_THAT(differences(kLater, Comparison::verify), IsEmpty());
+  EXPECT_EQ(recordings(kAfterKernel).size(), 27);
   EXPECT_THAT(differences(kAfterKernel, Comparison::verify), IsEmpty());
 }
 
@@ -396,6 +397,9 @@ TEST(RecordingFile, WhatIsMalformedIsNamed) {
     EXPECT_EQ(result.error().file, "x.jsonl");
   }
   EXPECT_FALSE(parse_recordings("", "empty").has_value());
+  EXPECT_THAT(parse_recordings("\x80\x04}.", "s").error().message, HasSubstr("found a pickle"));
+  EXPECT_THAT(parse_recordings(R"({"format":3,"events":[]})", "s").error().message,
+              HasSubstr("a stream alone"));
 }
 
 // The file is a recording; that its parts do not go together is this case's difference.

@@ -64,6 +64,19 @@ TEST(WhatIf, LimitsEndInRetriesOrOutOfMemory) {
   EXPECT_EQ(released.peak_reserved, 100 * kMib);
 }
 
+TEST(WhatIf, SaysWhatARunNeedsThatFitsUnderNoSetting) {
+  const auto advice = [](Bytes limit) {
+    const WhatIfSetting only{"default", "", false, false};
+    return what_if(regrowth(), {&only, 1}, limit, 1).value().advice;
+  };
+  EXPECT_EQ(
+      advice(96 * kMib),
+      "No setting tried fits in 0.09 GiB: the run allocates 0.10 GiB at one moment, so it has to shrink.");
+  EXPECT_THAT(advice(128 * kMib),
+              StartsWith("No setting tried fits in 0.12 GiB, though the run never allocates "
+                         "more than 0.10 GiB: free memory lies in pieces"));
+}
+
 TEST(WhatIf, CollectionNeedsTheLimit) {
   // 50 and 52 MiB come and go; the 60 MiB after them find 102 MiB cached, above 80 % of 120: the older block
   // goes.
@@ -187,7 +200,7 @@ TEST(Advice, FittingComesBeforeSaving) {
   EXPECT_THAT(retries.advice, HasSubstr("none of its 3 retries"));
   const WhatIf none = advised(outcome("r", "", 9 * kGiB, 1, true),
                               {outcome("e", "expandable_segments:True", 9 * kGiB, 1, true)}, 10 * kGiB);
-  EXPECT_THAT(none.advice, StartsWith("No setting tried fits in 10.00 GiB"));
+  EXPECT_EQ(none.advice, "No setting tried fits in 10.00 GiB.");
 }
 
 }  // namespace
