@@ -79,8 +79,6 @@ Status check_role(const Job& job, const Role& role) {
     return bad("batch",
                fmt::format("expected prompt and response within the {} positions of {}, found {} + {}",
                            decoder.max_positions, at, job.batch.prompt_length, job.batch.response_length));
-  if (role.trainer == TrainerCode::trl_ppo)
-    return bad(at + ".trainer", "expected plain, deepspeed_chat or trl_grpo: TRL's PPO is not modelled yet");
   const std::pair<const char*, std::int64_t> sizes[] = {{"tensor", parallel.tensor},
                                                         {"pipeline", parallel.pipeline},
                                                         {"virtual_pipeline", parallel.virtual_pipeline},

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "simulator/tape/core/tape.h"
 
 namespace headroom::phases {
+
+struct PpoLoop;
 
 /// What one rank holds of a step between its phases. Shapes: B sequences of T = P + R tokens.
 struct Experience {
@@ -26,6 +29,7 @@ struct Experience {
   std::vector<tape::Tensor> locals;               ///< of the code that updates models, until it returns
   std::vector<tape::Tensor> losses, last_losses;  ///< of this step's updates and of the last one's
   std::vector<tape::Tensor> previous;             ///< the last step's experience, until the new one stands
+  std::shared_ptr<PpoLoop> ppo;                   ///< TRL's PPOTrainer: its loop's variables
 };
 
 }  // namespace headroom::phases

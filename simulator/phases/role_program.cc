@@ -13,6 +13,7 @@
 #include "simulator/phases/sharded_role.h"
 #include "simulator/phases/token_logprob.h"
 #include "simulator/phases/trl_grpo_role.h"
+#include "simulator/phases/trl_ppo_role.h"
 #include "simulator/tape/core/autocast.h"
 #include "simulator/tape/core/checkpoint.h"
 #include "simulator/tape/generate/sample.h"
@@ -377,6 +378,8 @@ Result<std::unique_ptr<RoleProgram>> make_role_program(const RoleContext& contex
   if (sharded) return std::unique_ptr<RoleProgram>(std::make_unique<ShardedRole>(context));
   if (context.role.trainer == TrainerCode::trl_grpo)
     return std::unique_ptr<RoleProgram>(std::make_unique<TrlGrpoRole>(context));
+  if (context.role.trainer == TrainerCode::trl_ppo)
+    return std::unique_ptr<RoleProgram>(std::make_unique<TrlPpoRole>(context));
   if (context.role.trainer == TrainerCode::deepspeed_chat)
     return std::unique_ptr<RoleProgram>(std::make_unique<DeepSpeedChatRole>(context));
   if (kind == ShardingKind::none) return std::make_unique<RoleProgram>(context);

@@ -55,6 +55,20 @@ Tensor entropies(const Tensor& logits) {
   return tape::view(std::move(joined), {logits.size(0), logits.size(1)});
 }
 
+/// Checkpointing off for a scope; the model stays in train mode, with its dropout.
+class WithoutCheckpoints {
+ public:
+  explicit WithoutCheckpoints(tape::Model& model)
+      : model_(model), before_(std::exchange(model.options().recompute, {})) {}
+  ~WithoutCheckpoints() { model_.options().recompute = before_; }
+  WithoutCheckpoints(const WithoutCheckpoints&) = delete;
+  WithoutCheckpoints& operator=(const WithoutCheckpoints&) = delete;
+
+ private:
+  tape::Model& model_;
+  Recompute before_;
+};
+
 /// Adapters out of the way for a scope.
 class WithoutAdapters {
  public:
@@ -183,18 +197,18 @@ Tensor TrlGrpoRole::call(const tape::ModelInput& input) {
 void TrlGrpoRole::generate_completions(Experience& e) {
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
+  const WithoutCheckpoints plain(*model_);
   Tensor ids = tape_.empty({e.batch, e.prompt}, DType::int64, kPrompts);
-  model_->options().training = false;
   tape::SampleOptions options;
   options.new_tokens = e.response;
   options.begin_token = has_begin_token(*role().model);
   options.length_processors = false;
+  options.temperature = role().loss.temperature_copy;
   options.mask = tape_.empty({e.batch, e.prompt}, DType::int64, kMask);
   // PEFT generates with the model inside its wrapper, which Accelerate's forward does not reach.
   if (!role().lora) options.forward = [this](const tape::ModelInput& input) { return call(input); };
   // The caller reads the sequences on the host.
   tape::sample(*model_, ids, options).reset();
-  model_->options().training = true;
 }
 
 /// Prompts and completions come back from the host, padded; then all of them in one row each.
@@ -241,13 +255,11 @@ Tensor TrlGrpoRole::logprobs(const Experience& e, std::int64_t first, std::int64
 Tensor TrlGrpoRole::all_logprobs(const Experience& e) {
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
-  const bool training = std::exchange(model_->options().training, false);
+  const WithoutCheckpoints plain(*model_);
   std::vector<Tensor> parts;
   for (std::int64_t i = 0; i < e.batch; i += context_.micro_batch)
     parts.push_back(logprobs(e, i, std::min(context_.micro_batch, e.batch - i), false));
-  Tensor joined = tape::cat(parts, 0);
-  model_->options().training = training;
-  return joined;
+  return tape::cat(parts, 0);
 }
 
 void TrlGrpoRole::form_loss(const Experience& e) {

@@ -9,7 +9,7 @@ namespace headroom::phases {
 /// The policy of TRL's GRPOTrainer (1.9) without a serving engine, on one GPU: Accelerate wraps the forward
 /// (autocast inside, outputs to fp32), `generate` samples through it, log-probs and entropies are formed from
 /// the completion's logits, one micro-batch a training step. A LoRA reference is the policy with its adapters
-/// off.
+/// off. With `loss.temperature_copy` generation divides its scores by a temperature, into new tensors.
 class TrlGrpoRole : public RoleProgram {
  public:
   explicit TrlGrpoRole(const RoleContext& context) : RoleProgram(context) {}

@@ -19,7 +19,8 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   HEADROOM_ASSIGN(const Layers layers, cases::lay(input, options));
   Values values(layers);
   HEADROOM_ASSIGN(const std::shared_ptr<Settings> settings, read_settings(values, options.steps));
-  return cases::finish(make_job(*settings), input, options, layers, values, known_keys(), settings);
+  Job job = settings->trainer == Trainer::ppo ? make_ppo_job(*settings) : make_grpo_job(*settings);
+  return cases::finish(std::move(job), input, options, layers, values, known_keys(), settings);
 }
 
 }  // namespace headroom::trl

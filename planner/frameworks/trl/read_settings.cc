@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 
 #include "planner/frameworks/trl/settings.h"
@@ -7,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kMost = 1 << 24;
 
-constexpr std::array<std::string_view, 34> kKeys = {"name",
+constexpr std::array<std::string_view, 44> kKeys = {"name",
                                                     "group",
                                                     "trainer",
                                                     "model",
@@ -19,8 +22,18 @@ constexpr std::array<std::string_view, 34> kKeys = {"name",
                                                     "prompt",
                                                     "response",
                                                     "max_completion_length",
+                                                    "response_length",
                                                     "steps",
                                                     "max_steps",
+                                                    "total_episodes",
+                                                    "epochs",
+                                                    "num_ppo_epochs",
+                                                    "num_mini_batches",
+                                                    "rollout_batch",
+                                                    "local_rollout_forward_batch_size",
+                                                    "num_sample_generations",
+                                                    "dataset",
+                                                    "whiten_rewards",
                                                     "beta",
                                                     "num_generations",
                                                     "num_iterations",
@@ -42,9 +55,9 @@ constexpr std::array<std::string_view, 34> kKeys = {"name",
                                                     "total_memory",
                                                     "alloc_conf"};
 
-/// The key of the two that is given: the short one or GRPOConfig's own.
-std::string_view either(const Values& v, std::string_view own, std::string_view grpo_config) {
-  return v.given(grpo_config) ? grpo_config : own;
+/// The key of the two that is given: the short one or the configuration class's own.
+std::string_view either(const Values& v, std::string_view own, std::string_view config) {
+  return v.given(config) ? config : own;
 }
 
 /// What would take other tensors than those that are modelled.
@@ -53,8 +66,63 @@ void refuse_others(Values& v) {
     if (v.flag(key)) v.fail_at(key, "expected false: true is not modelled");
   if (v.optional_integer("torch_empty_cache_steps", 1, kMost))
     v.fail_at("torch_empty_cache_steps", "expected none: emptying the cache is not modelled");
+}
+
+/// Keys of the other trainer: read, so that their values are checked, and without effect here.
+void note_without_effect(Values& v, std::initializer_list<const char*> keys, const char* trainer) {
+  for (const char* key : keys)
+    if (v.given(key)) {
+      v.optional_text(key);
+      v.warn_at(key, fmt::format("has no effect: the trainer {} does not read it", trainer));
+    }
+}
+
+void read_grpo(Values& v, Settings& s) {
+  s.response = v.integer(either(v, "response", "max_completion_length"), 1, kMost, 256);
+  s.steps_per_generation = v.integer("steps_per_generation", 1, 65536, s.accum);
+  s.num_generations = v.integer("num_generations", 2, 65536, 8);
+  s.num_iterations = v.integer("num_iterations", 1, 65536, 1);
+  s.steps = v.integer(either(v, "steps", "max_steps"), 1, 1000, 3);
+  s.beta = v.number("beta", 0, 1e6, 0);
+  s.mixed_precision = v.flag("bf16", true);
+  s.lora = v.integer("lora", 0, 65536, 0);
+  s.lora_targets = v.texts("lora_targets");
+  if (s.lora_targets.empty()) s.lora_targets = {"all-linear"};
+  s.grad_ckpt = v.flag(either(v, "grad_ckpt", "gradient_checkpointing"), true);
+  s.temperature = v.number("temperature", 1e-6, 1e6, 1);
   // These weigh the same tokens: their tensors are the same.
   v.word("loss_type", {"dapo", "grpo", "bnpo", "dr_grpo"}, "dapo");
+  note_without_effect(v,
+                      {"epochs", "num_ppo_epochs", "num_mini_batches", "rollout_batch", "dataset",
+                       "local_rollout_forward_batch_size"},
+                      "grpo");
+  if (v.failed()) return;
+  if (s.batch * s.steps_per_generation % s.num_generations != 0)
+    v.fail_at("num_generations",
+              "expected a divisor of batch times steps_per_generation, which are generated at once");
+  if (!s.lora && v.given("lora_targets")) v.fail_at("lora_targets", "expected a rank at lora");
+}
+
+void read_ppo(Values& v, Settings& s) {
+  s.response = v.integer(either(v, "response", "response_length"), 1, kMost, 53);
+  s.epochs = v.integer(either(v, "epochs", "num_ppo_epochs"), 1, 1024, 1);
+  s.mini_batches = v.integer("num_mini_batches", 1, 65536, 1);
+  s.rollout_batch = v.integer(either(v, "rollout_batch", "local_rollout_forward_batch_size"), 1, kMost, 64);
+  s.prompts = v.integer("dataset", 1, std::int64_t{1} << 40, 32);
+  s.temperature = v.number("temperature", 1e-6, 1e6, 0.7);
+  const std::int64_t sequences = s.batch * s.accum;
+  const std::int64_t episodes = v.integer("total_episodes", 1, std::int64_t{1} << 40, 3 * sequences);
+  s.steps = v.integer("steps", 1, 1000, std::min<std::int64_t>(ceil_div(episodes, sequences), 1000));
+  if (v.integer("num_sample_generations", 0, kMost, 0) != 0)
+    v.fail_at("num_sample_generations", "expected 0: samples for the log are not modelled");
+  if (v.flag("whiten_rewards")) v.fail_at("whiten_rewards", "expected false: true is not modelled");
+  note_without_effect(v,
+                      {"num_generations", "num_iterations", "steps_per_generation", "beta", "loss_type",
+                       "lora", "lora_targets", "grad_ckpt", "gradient_checkpointing", "bf16", "max_steps"},
+                      "ppo");
+  if (v.failed()) return;
+  if (s.accum % s.mini_batches != 0)
+    v.fail_at("num_mini_batches", "expected a divisor of accum: mini-batches are whole micro-batches");
 }
 
 }  // namespace
@@ -67,42 +135,25 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v, std::optional<int> st
   auto made = std::make_shared<Settings>();
   Settings& s = *made;
   s.name = v.text("name");
-  v.word("trainer", {"grpo"}, "grpo");
+  s.trainer = v.word("trainer", {"grpo", "ppo"}, "grpo") == "ppo" ? Trainer::ppo : Trainer::grpo;
+  const bool ppo = s.trainer == Trainer::ppo;
   if (!v.given("model")) v.fail_at("model", "expected the model's config values (model_type and sizes)");
   s.model = cases::model(v, "model");
   const std::string_view batch = either(v, "batch", "per_device_train_batch_size"),
-                         response = either(v, "response", "max_completion_length");
+                         response = either(v, "response", ppo ? "response_length" : "max_completion_length");
   for (const std::string_view key : {batch, std::string_view("prompt"), response})
     if (!v.given(key)) v.fail_at(key, "expected a number, found none");
   s.batch = v.integer(batch, 1, kMost, 8);
   s.accum = v.integer(either(v, "accum", "gradient_accumulation_steps"), 1, 65536, 1);
-  s.steps_per_generation = v.integer("steps_per_generation", 1, 65536, s.accum);
   s.prompt = v.integer("prompt", 1, kMost, 1);
-  s.response = v.integer(response, 1, kMost, 256);
-  s.num_generations = v.integer("num_generations", 2, 65536, 8);
-  s.num_iterations = v.integer("num_iterations", 1, 65536, 1);
-  const std::int64_t given_steps = v.integer(either(v, "steps", "max_steps"), 1, 1000, 3);
-  s.steps = steps ? *steps : given_steps;
-  s.beta = v.number("beta", 0, 1e6, 0);
   s.dtype = v.word("dtype", {"float32", "bfloat16"}, "float32") == "bfloat16" ? DType::bf16 : DType::fp32;
-  s.mixed_precision = v.flag("bf16", true);
-  s.lora = v.integer("lora", 0, 65536, 0);
-  s.lora_targets = v.texts("lora_targets");
-  if (s.lora_targets.empty()) s.lora_targets = {"all-linear"};
-  s.grad_ckpt = v.flag(either(v, "grad_ckpt", "gradient_checkpointing"), true);
-  if (v.number("temperature", 0, 1e6, 1) != 1)
-    v.fail_at("temperature", "expected 1: other temperatures are not modelled");
   if (v.word("optim", {"adamw_torch_fused", "adamw_torch"}, "adamw_torch_fused") == "adamw_torch")
     s.optimizer = OptimizerImplementation::foreach_;
   refuse_others(v);
+  ppo ? read_ppo(v, s) : read_grpo(v, s);
+  if (steps) s.steps = *steps;
   cases::read_machine(v, s);
-  if (!v.failed()) {
-    if (s.batch * s.steps_per_generation % s.num_generations != 0)
-      v.fail_at("num_generations",
-                "expected a divisor of batch times steps_per_generation, which are generated at once");
-    if (!s.lora && v.given("lora_targets")) v.fail_at("lora_targets", "expected a rank at lora");
-    cases::check_positions(v, "model", s.model.get(), s.prompt, s.response);
-  }
+  if (!v.failed()) cases::check_positions(v, "model", s.model.get(), s.prompt, s.response);
   HEADROOM_TRY(v.status());
   return made;
 }

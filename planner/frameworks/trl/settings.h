@@ -16,14 +16,21 @@
 
 namespace headroom::trl {
 
+enum class Trainer { grpo, ppo };
+
 /// What a run's keys say.
 struct Settings : cases::MachineSettings {
   std::string name;
+  Trainer trainer = Trainer::grpo;
   std::shared_ptr<const Architecture> model;
   std::int64_t batch = 8, accum = 1, prompt = 1, response = 256;
   std::int64_t num_generations = 8, num_iterations = 1;
-  std::int64_t steps_per_generation = 1;  ///< micro-batches that one generation fills
-  std::int64_t steps = 3;                 ///< optimizer steps
+  std::int64_t steps_per_generation = 1;      ///< micro-batches that one generation fills
+  std::int64_t steps = 3;                     ///< GRPO: optimizer steps; PPO: updates
+  std::int64_t epochs = 1, mini_batches = 1;  ///< PPO: passes over an update's completions, and cuts of each
+  std::int64_t rollout_batch = 64;            ///< PPO: sequences a generation and a forward without gradients
+  std::int64_t prompts = 32;                  ///< PPO: in the dataset
+  double temperature = 1;
   double beta = 0;
   DType dtype = DType::fp32;
   bool mixed_precision = true;  ///< bf16 autocast
@@ -39,8 +46,13 @@ std::span<const std::string_view> known_keys();
 /// Reads and checks; `steps` overrides the key. Errors name the key.
 Result<std::shared_ptr<Settings>> read_settings(Values& values, std::optional<int> steps);
 
-/// The Job that runs these settings. Its steps are the trainer's training steps, one micro-batch each:
-/// completions are generated for `accum` of them at once.
-Job make_job(const Settings& settings);
+/// The Job that runs these settings, without roles and steps.
+Job make_frame(const Settings& settings);
+
+/// GRPO's steps are the trainer's training steps, one micro-batch each: completions are generated for `accum`
+/// of them at once.
+Job make_grpo_job(const Settings& settings);
+/// PPO's steps are updates: completions for all micro-batches, scored, then all epochs.
+Job make_ppo_job(const Settings& settings);
 
 }  // namespace headroom::trl

@@ -107,6 +107,8 @@ class Sampler {
         scores = at_least(std::move(scores), true);
         scores = at_least(std::move(scores), false);
       }
+      if (options_.temperature) scores = div_scalar(std::move(scores));
+      if (options_.output != nullptr) options_.output->scores.push_back(scores);
       scores_ = std::move(scores);
       if (!options_.greedy) probabilities_ = softmax(scores_, DType::fp32);
     }
@@ -174,8 +176,8 @@ class Sampler {
     next.reset();
     Tensor positions = integers({batch_, columns}, kPositions);
     shifted.reset();
-    Tensor column = fill(tape_, {batch_, 1}, DType::int64);
-    Tensor mask = integers({batch_, columns}, kMask);
+    Tensor column = fill(tape_, {batch_, 1}, mask_.dtype());
+    Tensor mask = tape_.empty({batch_, columns}, mask_.dtype(), kMask);
     column.reset();
     mask_ = std::move(mask);
     positions_ = std::move(positions);
@@ -268,7 +270,10 @@ class Sampler {
     drop(mask_, positions_, unfinished_, step_ids_, step_positions_, step_mask_, next_logits_, scores_,
          probabilities_, next_tokens_);
     drop(begin_, padding_, first_positions_);
-    cache_.clear();
+    if (options_.output != nullptr)
+      options_.output->cache = std::move(cache_);
+    else
+      cache_.clear();
     drop(end_, caller_mask_);
     return std::move(ids_);
   }

@@ -2,20 +2,29 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "simulator/tape/modules/model.h"
 
 namespace headroom::tape {
 
+/// What `return_dict_in_generate` hands back beside the sequences.
+struct SampleOutput {
+  std::vector<Tensor> scores;  ///< [B,V] fp32 of each token, as they were drawn from
+  KvCache cache;
+};
+
 /// How Transformers' `generate` is called.
 struct SampleOptions {
-  std::int64_t new_tokens = 0;    ///< min_new_tokens = max_new_tokens: every sequence reaches it
-  bool begin_token = true;        ///< the generation config has one (Llama, OPT, GPT-2; not Qwen2)
-  bool end_token = true;          ///< the generation config has one: rows that reached it are padded
-  bool synchronized = false;      ///< ranks tell each other before each token whether one is not done
-  bool greedy = false;            ///< do_sample=False: the highest score, not a drawn one
-  bool length_processors = true;  ///< a minimum length keeps the end token away: two scores' copies a token
-  Tensor mask = {};               ///< [B,P] int64 of the caller; undefined: made here, of ones
+  std::int64_t new_tokens = 0;     ///< min_new_tokens = max_new_tokens: every sequence reaches it
+  bool begin_token = true;         ///< the generation config has one (Llama, OPT, GPT-2; not Qwen2)
+  bool end_token = true;           ///< the generation config has one: rows that reached it are padded
+  bool synchronized = false;       ///< ranks tell each other before each token whether one is not done
+  bool greedy = false;             ///< do_sample=False: the highest score, not a drawn one
+  bool temperature = false;        ///< other than 1: scores are divided by it, into a new tensor
+  bool length_processors = true;   ///< a minimum length keeps the end token away: two scores' copies a token
+  SampleOutput* output = nullptr;  ///< scores and cache are kept there
+  Tensor mask = {};                ///< [B,P] int64 or bool of the caller; undefined: made here, of ones
   std::function<Tensor(const ModelInput&)> forward = {};  ///< in place of the model's own: wrapped
   bool padded = false;                                    ///< the mask has zeros
   bool weights_on_host = false;  ///< unless gathered: a forward's inputs go there, and come back as it begins

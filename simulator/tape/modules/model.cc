@@ -122,6 +122,15 @@ const Tensor& Model::head_table() const {
   return tied_ != nullptr ? *tied_ : head_weight_;
 }
 
+/// hidden_states(), with the states that the caller asked for.
+Tensor Model::body(const ModelInput& input) {
+  kept_hidden_ = input.hidden;
+  Tensor out = hidden_states(input);
+  if (kept_hidden_ != nullptr) kept_hidden_->push_back(out);
+  kept_hidden_ = nullptr;
+  return out;
+}
+
 Tensor Model::forward(const ModelInput& input) {
   if (hooks != nullptr) {
     Tensor none;
@@ -130,7 +139,7 @@ Tensor Model::forward(const ModelInput& input) {
   const bool repeats = hooks == nullptr && repeats_layers(tape_, decoder_, input);
   repeats_.start(tape_, repeats ? tape_.memory().repetition() : nullptr, input.cache,
                  static_cast<int>(decoder_.layers));
-  Tensor hidden = hidden_states(input);
+  Tensor hidden = body(input);
   repeats_.stop();
   Tensor out;
   if (options_.head == HeadKind::language_model) {
@@ -158,7 +167,7 @@ Tensor Model::forward(const ModelInput& input) {
 Tensor Model::forward(const ModelInput& input, const std::function<Tensor(Tensor hidden)>& top) {
   Tensor none;
   if (hooks != nullptr) hooks->before_forward(-1, none);
-  Tensor out = top(hidden_states(input));
+  Tensor out = top(body(input));
   if (hooks != nullptr) hooks->after_forward(-1, out);
   return out;
 }
@@ -177,6 +186,7 @@ Tensor Model::embed(std::uint32_t module, const Tensor& table, const Tensor& ids
 }
 
 Tensor Model::run_layer(int index, const Tensor& hidden, std::vector<Tensor> captured, const Region& region) {
+  if (kept_hidden_ != nullptr) kept_hidden_->push_back(hidden);
   const Recompute& recompute = options_.recompute;
   const bool checkpointed =
       options_.training && recompute.kind == RecomputeKind::full && index % recompute.every == 0;

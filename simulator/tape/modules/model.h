@@ -81,8 +81,9 @@ struct ModelInput {
   Tensor attention_mask;  ///< [B,columns] int64, or undefined
   Tensor position_ids;    ///< [B,T] int64, or undefined: the model makes them
   KvCache* cache = nullptr;
-  std::int64_t last_logits = 0;  ///< logits of only the last n positions; 0: all
-  bool padded = false;           ///< the mask has zeros: attention needs a mask of its own
+  std::int64_t last_logits = 0;           ///< logits of only the last n positions; 0: all
+  bool padded = false;                    ///< the mask has zeros: attention needs a mask of its own
+  std::vector<Tensor>* hidden = nullptr;  ///< output_hidden_states: each layer's input and the last state
 };
 
 /// Called around decoder layers (unit = layer index), the token embedding (kEmbeddingUnit) and the whole
@@ -152,6 +153,10 @@ class Model {
   std::uint32_t head_module_ = 0;
   bool logits_scaled_ = false;  ///< multiplied by a number
   LayerRepeats repeats_;
+  std::vector<Tensor>* kept_hidden_ = nullptr;  ///< the running forward's `ModelInput::hidden`
+
+ private:
+  Tensor body(const ModelInput& input);
 };
 
 /// Registers a parameter: called by layers while they are built.

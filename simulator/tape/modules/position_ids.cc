@@ -54,7 +54,7 @@ void probe_mask(const Tensor& position_ids, const Tensor& attention_mask, std::i
     probe_packed(position_ids, batch);
     return;
   }
-  const Tensor flags = plain(kPadding, DType::boolean, attention_mask);
+  const Tensor flags = to(attention_mask, DType::boolean);
   probe_padding(flags);
 }
 

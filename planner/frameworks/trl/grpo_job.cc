@@ -23,6 +23,7 @@ Role make_policy(const Settings& s) {
   role.optimizer.implementation = s.optimizer;
   role.train.sequences = s.batch;
   role.loss.kl = s.beta != 0;
+  role.loss.temperature_copy = s.temperature != 1;
   if (s.grad_ckpt) role.recompute.kind = RecomputeKind::full;
   if (s.lora > 0) role.lora = LoraSpec{.rank = s.lora, .targets = s.lora_targets, .saved_modules = {}};
   return role;
@@ -81,15 +82,22 @@ std::vector<PhaseSpec> step_of(const Settings& s) {
 
 }  // namespace
 
-Job make_job(const Settings& s) {
+Job make_frame(const Settings& s) {
   Job job;
   job.name = s.name;
   job.framework = "trl";
-  job.algorithm = Algorithm::grpo;
   job.versions.framework = "1.9.0";
   job.gpu = s.device;
   job.device_memory = s.total_memory;
   job.pools.emplace_back();
+  job.batch.prompt_length = s.prompt;
+  job.batch.response_length = s.response;
+  return job;
+}
+
+Job make_grpo_job(const Settings& s) {
+  Job job = make_frame(s);
+  job.algorithm = Algorithm::grpo;
   job.roles.push_back(make_policy(s));
   if (s.beta != 0) job.roles.push_back(make_reference(s, job.roles.front()));
   job.engines.push_back(cases::generation_by(s.model));
@@ -97,8 +105,6 @@ Job make_job(const Settings& s) {
   job.batch.prompts = s.batch * s.steps_per_generation / s.num_generations;
   job.batch.samples = s.num_generations;
   job.batch.mini_batch = s.batch * s.steps_per_generation;
-  job.batch.prompt_length = s.prompt;
-  job.batch.response_length = s.response;
   job.steps = static_cast<int>(s.steps * s.accum);
   PhaseSpec init = make_phase(PhaseKind::init);
   for (const Role& role : job.roles)

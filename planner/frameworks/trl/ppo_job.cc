@@ -1,0 +1,118 @@
+#include "planner/frameworks/trl/settings.h"
+#include "simulator/job/actions.h"
+
+namespace headroom::trl {
+namespace {
+
+/// Families whose layers call dropout as a function: PPOTrainer switches off modules alone.
+bool keeps_dropout(const Architecture& model) {
+  return model.family == "opt";
+}
+
+Role make_role(const Settings& s, const char* name, HeadKind head, bool trained) {
+  Role role;
+  role.name = name;
+  role.trainer = TrainerCode::trl_ppo;
+  role.head = head;
+  role.trained = trained;
+  role.model = s.model;
+  role.model_name = role.model->family;
+  role.precision.weights = role.precision.gradients = role.precision.compute = s.dtype;
+  role.training_mode_forward = role.dropout = trained && keeps_dropout(*s.model);
+  role.attention_mask = true;
+  role.optimizer.implementation = s.optimizer;
+  role.optimizer.clip = false;
+  role.train.sequences = s.batch;
+  role.forward.sequences = s.rollout_batch;
+  role.epochs = s.epochs;
+  return role;
+}
+
+PhaseSpec between(std::vector<Action> actions) {
+  return between_phases(std::move(actions));
+}
+
+/// Part of the row that covers the whole update.
+PhaseSpec part(PhaseKind kind, std::vector<Action> actions, const char* name) {
+  PhaseSpec out = make_phase(kind, std::move(actions), name);
+  out.within = "train_actor";
+  return out;
+}
+
+/// Completions of one chunk are scored by all models.
+void score_chunk(std::vector<PhaseSpec>& out) {
+  out.push_back(between({role_action(Verb::gather_logprobs, "actor")}));
+  out.push_back(make_phase(PhaseKind::ref_logprob, {role_action(Verb::forward, "ref", Output::logits)}));
+  out.push_back(between({role_action(Verb::gather_logprobs, "ref")}));
+  out.push_back(make_phase(PhaseKind::critic_values, {role_action(Verb::forward, "critic", Output::values)}));
+  out.push_back(make_phase(PhaseKind::reward, {role_action(Verb::forward, "reward", Output::rewards)}));
+}
+
+/// `optimizer_step`: null where gradients only add up.
+void update_micro_batch(std::vector<PhaseSpec>& out, const PhaseSpec* optimizer_step) {
+  out.push_back(part(PhaseKind::train_actor,
+                     {role_action(Verb::loss, "critic"), role_action(Verb::loss, "actor")},
+                     "forward_policy_value"));
+  PhaseSpec loss = between({role_action(Verb::gather_logprobs, "actor")});
+  loss.within = "train_actor";
+  out.push_back(std::move(loss));
+  out.push_back(part(PhaseKind::train_actor, {role_action(Verb::backward, "actor")}, "backward"));
+  if (optimizer_step != nullptr) out.push_back(*optimizer_step);
+  PhaseSpec statistics = between({role_action(Verb::drop_outputs, "actor")});
+  statistics.within = "train_actor";
+  out.push_back(std::move(statistics));
+}
+
+std::vector<PhaseSpec> step_of(const Settings& s) {
+  std::vector<PhaseSpec> out;
+  const std::int64_t sequences = s.batch * s.accum;
+  out.push_back(between({role_action(Verb::take_prompts, "actor")}));
+  Action generate = role_action(Verb::generate, "actor");
+  generate.engine = "rollout";
+  out.push_back(make_phase(PhaseKind::generate, {generate}));
+  for (std::int64_t i = 0; i < sequences; i += s.rollout_batch) score_chunk(out);
+  out.push_back(between({role_action(Verb::experience, "actor")}));
+
+  const PhaseSpec optimizer_step =
+      part(PhaseKind::train_actor,
+           {role_action(Verb::optimizer_step, "actor"), role_action(Verb::optimizer_step, "critic")},
+           "optimizer_step");
+  // Accelerate ends an accumulation with the dataset, whose last update steps after each micro-batch.
+  const std::int64_t last_update = s.prompts / sequences;
+  PhaseSpec extra = optimizer_step;
+  extra.when.every = last_update;
+  const bool ends = last_update > 0 && last_update <= s.steps;
+  for (std::int64_t epoch = 0; epoch < s.epochs; ++epoch)
+    for (std::int64_t i = 0; i < s.accum; ++i)
+      update_micro_batch(out, i + 1 == s.accum ? &optimizer_step : ends ? &extra : nullptr);
+  out.push_back(make_phase(PhaseKind::train_actor));
+  out.push_back(between({role_action(Verb::end_step, "actor")}));
+  return out;
+}
+
+}  // namespace
+
+Job make_ppo_job(const Settings& s) {
+  Job job = make_frame(s);
+  job.algorithm = Algorithm::ppo;
+  job.roles.push_back(make_role(s, "actor", HeadKind::language_model, true));
+  job.roles.push_back(make_role(s, "critic", HeadKind::scalar, true));
+  job.roles.push_back(make_role(s, "ref", HeadKind::language_model, false));
+  job.roles.push_back(make_role(s, "reward", HeadKind::scalar, false));
+  job.engines.push_back(cases::generation_by(s.model));
+  job.processes.push_back(cases::trainer_of(job, s));
+  job.batch.prompts = s.batch * s.accum;
+  job.batch.samples = 1;
+  job.batch.mini_batch = s.batch * s.accum / s.mini_batches;
+  job.batch.epochs = s.epochs;
+  job.steps = static_cast<int>(s.steps);
+  PhaseSpec init = make_phase(PhaseKind::init);
+  for (const Role& role : job.roles) init.actions.push_back(role_action(Verb::build, role.name));
+  for (const char* role : {"actor", "critic"})
+    init.actions.push_back(role_action(Verb::build_optimizer, role));
+  job.start = {init};
+  job.step = step_of(s);
+  return job;
+}
+
+}  // namespace headroom::trl
