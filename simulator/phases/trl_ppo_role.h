@@ -14,11 +14,12 @@ namespace headroom::phases {
 /// autocast and without checkpointing, whatever its arguments say: its loop makes an Accelerator of its own.
 /// What it holds between its calls is in `Experience::ppo`.
 ///
-/// Actions: take_prompts; generate; then for each chunk of rollouts gather_logprobs (actor, from generation's
-/// scores), forward (ref), gather_logprobs (ref), forward (critic), forward (reward); experience (actor);
-/// then for each micro-batch loss (critic: its values, actor: its logits), gather_logprobs (actor: the loss
-/// of both), backward (actor), optimizer_step (actor, critic), drop_outputs (actor: the update's statistics,
-/// and after a mini-batch all that it held); end_step (actor).
+/// Actions: take_prompts (actor); generate; then for each chunk of rollouts gather_logprobs (actor, from
+/// generation's scores), forward (ref), gather_logprobs (ref), forward (critic), forward (reward); experience
+/// (actor); then for each micro-batch take_prompts (critic: its rows), loss (critic: its values, actor: its
+/// logits), gather_logprobs (actor: the loss of both), backward (actor), optimizer_step and release (actor,
+/// critic), drop_outputs (actor: the update's statistics, and after a mini-batch all that it held); end_step
+/// (actor).
 class TrlPpoRole : public RoleProgram {
  public:
   explicit TrlPpoRole(const RoleContext& context) : RoleProgram(context) {}

@@ -48,19 +48,23 @@ void score_chunk(std::vector<PhaseSpec>& out) {
   out.push_back(make_phase(PhaseKind::reward, {role_action(Verb::forward, "reward", Output::rewards)}));
 }
 
-/// `optimizer_step`: null where gradients only add up.
-void update_micro_batch(std::vector<PhaseSpec>& out, const PhaseSpec* optimizer_step) {
+/// What happens within the update without a row of its own.
+PhaseSpec unshown(std::vector<Action> actions) {
+  PhaseSpec out = between_phases(std::move(actions));
+  out.within = "train_actor";
+  return out;
+}
+
+/// `optimizer_step`: empty where gradients only add up.
+void update_micro_batch(std::vector<PhaseSpec>& out, const std::vector<PhaseSpec>& optimizer_step) {
+  out.push_back(unshown({role_action(Verb::take_prompts, "critic")}));
   out.push_back(part(PhaseKind::train_actor,
                      {role_action(Verb::loss, "critic"), role_action(Verb::loss, "actor")},
                      "forward_policy_value"));
-  PhaseSpec loss = between({role_action(Verb::gather_logprobs, "actor")});
-  loss.within = "train_actor";
-  out.push_back(std::move(loss));
+  out.push_back(unshown({role_action(Verb::gather_logprobs, "actor")}));
   out.push_back(part(PhaseKind::train_actor, {role_action(Verb::backward, "actor")}, "backward"));
-  if (optimizer_step != nullptr) out.push_back(*optimizer_step);
-  PhaseSpec statistics = between({role_action(Verb::drop_outputs, "actor")});
-  statistics.within = "train_actor";
-  out.push_back(std::move(statistics));
+  for (const PhaseSpec& phase : optimizer_step) out.push_back(phase);
+  out.push_back(unshown({role_action(Verb::drop_outputs, "actor")}));
 }
 
 std::vector<PhaseSpec> step_of(const Settings& s) {
@@ -73,18 +77,19 @@ std::vector<PhaseSpec> step_of(const Settings& s) {
   for (std::int64_t i = 0; i < sequences; i += s.rollout_batch) score_chunk(out);
   out.push_back(between({role_action(Verb::experience, "actor")}));
 
-  const PhaseSpec optimizer_step =
+  std::vector<PhaseSpec> step = {
       part(PhaseKind::train_actor,
            {role_action(Verb::optimizer_step, "actor"), role_action(Verb::optimizer_step, "critic")},
-           "optimizer_step");
+           "optimizer_step"),
+      unshown({parts_action(Verb::release, "actor", kGradients),
+               parts_action(Verb::release, "critic", kGradients)})};
   // Accelerate ends an accumulation with the dataset, whose last update steps after each micro-batch.
   const std::int64_t last_update = s.prompts / sequences;
-  PhaseSpec extra = optimizer_step;
-  extra.when.every = last_update;
-  const bool ends = last_update > 0 && last_update <= s.steps;
+  std::vector<PhaseSpec> extra;
+  if (last_update > 0 && last_update <= s.steps) extra = step;
+  for (PhaseSpec& phase : extra) phase.when.every = last_update;
   for (std::int64_t epoch = 0; epoch < s.epochs; ++epoch)
-    for (std::int64_t i = 0; i < s.accum; ++i)
-      update_micro_batch(out, i + 1 == s.accum ? &optimizer_step : ends ? &extra : nullptr);
+    for (std::int64_t i = 0; i < s.accum; ++i) update_micro_batch(out, i + 1 == s.accum ? step : extra);
   out.push_back(make_phase(PhaseKind::train_actor));
   out.push_back(between({role_action(Verb::end_step, "actor")}));
   return out;
