@@ -4,7 +4,7 @@
 set -e
 cd "$(dirname "$0")/.."
 set --
-for folder in rlhf deepspeed trl; do
+for folder in rlhf deepspeed trl trl-loops; do
   [ -d "tests/data/$folder" ] && set -- "$@" --corpus "tests/data/$folder"
 done
 # Exit 4 says that some run is beyond the limits; the document says which.

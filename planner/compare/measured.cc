@@ -28,8 +28,14 @@ bool is_update(const std::string& phase) {
   return phase == "train_step" || phase == "backward" || phase == "optimizer_step";
 }
 
-/// Nested rows to the phases of predictions, by step in order of appearance.
+bool names(const std::vector<MeasuredPhase>& rows, const std::string& phase) {
+  return std::any_of(rows.begin(), rows.end(), [&](const MeasuredPhase& row) { return row.phase == phase; });
+}
+
+/// Nested rows to the phases of predictions, by step in order of appearance. Where the update's forward has a
+/// row of its own, so have its other calls.
 std::vector<MeasuredPhase> flatten(const std::vector<MeasuredPhase>& rows) {
+  const bool by_call = names(rows, "forward_policy_value");
   std::vector<MeasuredPhase> out;
   const auto merge = [&](MeasuredPhase row, std::string name) {
     row.phase = std::move(name);
@@ -45,6 +51,10 @@ std::vector<MeasuredPhase> flatten(const std::vector<MeasuredPhase>& rows) {
     same->peak_reserved = std::max(same->peak_reserved, row.peak_reserved);
   };
   for (const MeasuredPhase& row : rows) {
+    if (by_call) {
+      if (row.step >= 0 || row.phase == "init") merge(row, row.phase);
+      continue;
+    }
     if (is_update(row.phase)) merge(row, "train_actor");
     if (row.phase == "generate" || row.phase == "ref_logprob") merge(row, row.phase);
   }

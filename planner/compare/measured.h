@@ -26,7 +26,8 @@ struct Measured {
 
 /// The `phases` of a recording. Where a trainer's calls within calls were recorded (train_step, backward and
 /// optimizer_step with a `depth`), they are brought to the phases that predictions have: generate,
-/// ref_logprob, and train_actor as the largest of those three. Errors name FILE:LINE and key.
+/// ref_logprob, and train_actor as the largest of those three. The calls of TRL's PPO keep their names, a
+/// phase's together. Errors name FILE:LINE and key.
 Result<Measured> measured_of(const Document& recording, const std::string& file);
 Result<Measured> read_measured(const std::string& path);
 

@@ -92,7 +92,6 @@ class WithoutAdapters {
 Tensor selective_log_softmax(const Tensor& logits, const Tensor& tokens) {
   const tape::ComponentScope component(logits.tape(), Component::logits);
   Tensor index = tape::unsqueeze(tokens, -1);
-  const std::int64_t rows = logits.size(0);
   std::vector<Tensor> each;
   const auto stacked = [&] {
     std::vector<Tensor> columns;
@@ -100,9 +99,10 @@ Tensor selective_log_softmax(const Tensor& logits, const Tensor& tokens) {
     return tape::cat(columns, 0);
   };
   if (logits.dtype() != DType::fp32) {
-    for (std::int64_t i = 0; i < rows; ++i) {
-      Tensor table = tape::log_softmax(tape::select(logits, 0, i));
-      each.push_back(tape::gather(std::move(table), tape::select(index, 0, i)));
+    std::int64_t i = 0;
+    for (Tensor& row : tape::split(logits, 0, 1)) {
+      Tensor table = tape::log_softmax(tape::squeeze(std::move(row), 0));
+      each.push_back(tape::gather(std::move(table), tape::select(index, 0, i++)));
     }
     return tape::squeeze(stacked(), -1);
   }

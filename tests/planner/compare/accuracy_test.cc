@@ -16,7 +16,7 @@ constexpr double kTolerance = 0.05;
 /// tests/data/accuracy.json: {"run": {"allocated": worst %, "reserved": worst %}}, written by
 /// docs/regenerate_accuracy.sh beside docs/ACCURACY.md.
 TEST(Accuracy, NoRunGetsWorse) {
-  const Result<Corpus> corpus = read_corpus({test::data("rlhf"), test::data("deepspeed"), test::data("trl")});
+  const Result<Corpus> corpus = read_corpus({test::data("rlhf"), test::data("deepspeed"), test::data("trl"), test::data("trl-loops")});
   ASSERT_TRUE(corpus) << corpus.error().text();
   std::ifstream file(test::data("accuracy.json"));
   const nlohmann::json recorded = nlohmann::json::parse(file);

@@ -65,7 +65,7 @@ TEST(Trl, ErrorsNameTheKey) {
                                {"use_liger_kernel=true", "use_liger_kernel"},
                                {"fp16=true", "fp16"},
                                {"torch_empty_cache_steps=1", "torch_empty_cache_steps"},
-                               {"temperature=0.7", "temperature"},
+                               {"temperature=0", "temperature"},
                                {"loss_type=cispo", "loss_type"},
                                {"optim=adafactor", "optim"},
                                {"lora_targets=q_proj", "lora_targets"}});
@@ -108,6 +108,22 @@ TEST(Trl, SettingsHaveTheirEffects) {
   EXPECT_NE(peak({"bf16=false"}), peak({}));
 }
 
+TEST(Trl, ATemperatureCopiesTheScoresOfEachToken) {
+  const Report cold = simulated({"temperature=0.7"}), plain = simulated({});
+  EXPECT_EQ(row(cold, "generate", 0).n_allocs, row(plain, "generate", 0).n_allocs + 8);
+}
+
+TEST(Trl, GenerationKeepsTheDropoutOfTheFamily) {
+  // Train mode: two layers with an embedding's and two residual dropouts, each a mask and a result a forward.
+  const std::vector<std::string> gpt2 = {"model.model_type=gpt2", "model.n_embd=64", "model.n_layer=2",
+                                         "model.n_head=2", "model.n_positions=64"};
+  std::vector<std::string> without = gpt2;
+  for (const char* key : {"model.resid_pdrop=0", "model.embd_pdrop=0", "model.attn_pdrop=0"})
+    without.push_back(key);
+  EXPECT_EQ(row(simulated(gpt2), "generate", 0).n_allocs,
+            row(simulated(without), "generate", 0).n_allocs + 8 * 2 * 5);
+}
+
 TEST(Trl, AReferenceHasItsRow) {
   EXPECT_EQ(rows(simulated({"beta=0.04"}), 0), (Names{"generate", "ref_logprob", "train_actor"}));
   // Adapters off: no second model.
@@ -119,6 +135,109 @@ TEST(Trl, ATrainingStepCoversItsRollout) {
   const Report report = simulated({});
   EXPECT_GE(row(report, "train_actor", 0).peak_allocated, row(report, "generate", 0).peak_allocated);
   EXPECT_GT(row(report, "train_actor", 0).n_allocs, row(report, "train_actor", 1).n_allocs / 2);
+}
+
+// --- PPO
+
+std::vector<std::string> ppo(std::vector<std::string> more = {}) {
+  more.push_back("trainer=ppo");
+  return more;
+}
+
+TEST(TrlPpo, RowsAreTheTrainersCalls) {
+  const Names calls = {"generate", "ref_logprob",    "critic_values", "reward", "forward_policy_value",
+                       "backward", "optimizer_step", "train_actor"};
+  const Report report = simulated(ppo({"accum=2", "epochs=2", "rollout_batch=3"}));
+  for (int step : {0, 1}) EXPECT_EQ(rows(report, step), calls);
+  // Three chunks of eight sequences.
+  const Report whole = simulated(ppo({"accum=2", "epochs=2", "rollout_batch=8"}));
+  EXPECT_EQ(row(report, "reward", 0).n_allocs, 3 * row(whole, "reward", 0).n_allocs);
+}
+
+TEST(TrlPpo, EveryKeyOfTheLoopIsReadByBothTrainers) {
+  const std::vector<std::string> all = {
+      "accum=2", "epochs=1",          "rollout_batch=8",  "dtype=bfloat16", "lora=0",
+      "beta=0",  "num_generations=4", "num_iterations=1", "grad_ckpt=true", "temperature=1"};
+  for (const char* trainer : {"trainer=grpo", "trainer=ppo"}) {
+    std::vector<std::string> keys = all;
+    keys.push_back(trainer);
+    const Result<ReadJob> read = test::read_case(kCase, keys);
+    ASSERT_TRUE(read) << trainer << ": " << read.error().text();
+    EXPECT_FALSE(read->warnings.empty());
+    EXPECT_TRUE(simulate(read->job, {}));
+  }
+}
+
+TEST(TrlPpo, ReadsTheNamesOfPpoConfigToo) {
+  const Job own = test::read_case(kCase, ppo({"response=12", "epochs=3", "rollout_batch=2", "steps=5"}))->job;
+  const Job config = test::read_case(kCase, ppo({"response_length=12", "num_ppo_epochs=3",
+                                                 "local_rollout_forward_batch_size=2", "steps=5"}))
+                         ->job;
+  EXPECT_EQ(own.batch, config.batch);
+  EXPECT_EQ(own.roles, config.roles);
+  EXPECT_EQ(own.step, config.step);
+}
+
+TEST(TrlPpo, ErrorsNameTheKey) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"num_mini_batches=3", "num_mini_batches"},
+      {"num_sample_generations=10", "num_sample_generations"},
+      {"whiten_rewards=true", "whiten_rewards"},
+      {"epochs=0", "epochs"},
+      {"rollout_batch=0", "rollout_batch"}};
+  for (const auto& [change, key] : wrong) {
+    const Result<ReadJob> read = test::read_case(kCase, ppo({change}));
+    ASSERT_FALSE(read) << change;
+    EXPECT_EQ(read.error().key, key) << read.error().text();
+  }
+}
+
+TEST(TrlPpo, ScoresOutliveTheirUpdate) {
+  const Report report = simulated(ppo({"response=16"}));
+  const Bytes scores = Bytes{4} * 16 * 512 * 4;
+  const ProcessPhase &first = row(report, "generate", 0), &second = row(report, "generate", 1);
+  // The old table is still there when the new ones are made.
+  EXPECT_GE(second.peak_allocated - second.allocated_start,
+            first.peak_allocated - first.allocated_start - scores);
+  EXPECT_GE(second.allocated_start, row(report, "init", -1).allocated_end + scores);
+}
+
+TEST(TrlPpo, AMicroBatchOutlivesTheNextOnesForward) {
+  const auto forward_peak = [](std::vector<std::string> more) {
+    const Report report = simulated(ppo(std::move(more)));
+    return row(report, "forward_policy_value", 1).peak_allocated;
+  };
+  // Logits of whole sequences, and the distribution over the responses.
+  const Bytes kept = Bytes{4} * (24 + 8) * 512 * 4;
+  EXPECT_GE(forward_peak({"batch=4", "accum=2"}), forward_peak({"batch=4", "accum=1"}) + kept);
+}
+
+TEST(TrlPpo, TheDatasetsEndEndsAnAccumulation) {
+  // Gradients are gone before the second micro-batch: no sum of two.
+  const Report ends = simulated(ppo({"accum=2", "dataset=16", "steps=2"}));
+  const Report goes_on = simulated(ppo({"accum=2", "dataset=64", "steps=2"}));
+  EXPECT_EQ(row(ends, "backward", 0).peak_allocated, row(goes_on, "backward", 0).peak_allocated);
+  EXPECT_LT(row(ends, "backward", 1).peak_allocated, row(goes_on, "backward", 1).peak_allocated);
+}
+
+TEST(TrlPpo, StatesComeWithTheFirstStepOfBothModels) {
+  const Report report = simulated(ppo());
+  const Bytes before = row(report, "backward", 0).allocated_end;
+  const Bytes weights = row(report, "init", -1).allocated_end;  // of four models, two of them trained
+  EXPECT_NEAR(static_cast<double>(row(report, "optimizer_step", 0).allocated_end - before),
+              static_cast<double>(weights), 0.05 * static_cast<double>(weights));
+  EXPECT_EQ(row(report, "optimizer_step", 1).allocated_end, row(report, "backward", 1).allocated_end);
+}
+
+TEST(TrlPpo, ModulesLoseTheirDropoutAndFunctionsKeepIt) {
+  const auto allocations = [](const std::string& phase, std::vector<std::string> more) {
+    more.insert(more.end(), {"model.model_type=opt", "model.ffn_dim=128", "model.max_position_embeddings=64",
+                             "model.word_embed_proj_dim=64"});
+    return row(simulated(ppo(std::move(more))), phase, 0).n_allocs;
+  };
+  // Two layers with two dropouts of a mask and a result; only what is trained is in train mode.
+  EXPECT_EQ(allocations("critic_values", {}), allocations("critic_values", {"model.dropout=0"}) + 2 * 2 * 2);
+  EXPECT_EQ(allocations("reward", {}), allocations("reward", {"model.dropout=0"}));
 }
 
 }  // namespace
