@@ -116,7 +116,8 @@ BlockDecoder::Positions BlockDecoder::positions_for(bool sliding, const ModelInp
   if (sliding && window() > 0 && columns - tokens >= window()) held = window() - 1 + tokens;
   MaskKind kind = form_.always_masked ? MaskKind::always : MaskKind::causal;
   if (sliding && columns >= window()) kind = MaskKind::sliding;
-  out.mask = attention_mask(options_.attention, input, positions, dtype, kind, held);
+  out.mask = attention_mask(options_.attention, input, form_.unprobed_masks ? Tensor() : positions, dtype,
+                            kind, held);
   return out;
 }
 
@@ -148,7 +149,8 @@ Tensor BlockDecoder::hidden_states(const ModelInput& input) {
         kinds[kind].cos = rotary_[0].complex(positions);
         continue;
       }
-      auto [cos, sin] = rotary_[two_rotaries_ ? kind : 0](positions, wide ? DType::fp32 : embeddings.dtype());
+      auto [cos, sin] = rotary_[two_rotaries_ ? kind : 0](positions, wide ? DType::fp32 : embeddings.dtype(),
+                                                          form_.rotary == RotaryForm::half_tables);
       kinds[kind].cos = std::move(cos);
       kinds[kind].sin = std::move(sin);
     }

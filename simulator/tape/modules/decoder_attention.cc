@@ -1,5 +1,6 @@
 #include "simulator/tape/modules/decoder_attention.h"
 
+#include <algorithm>
 #include <array>
 
 #include "simulator/tape/modules/attention_core.h"
@@ -48,6 +49,9 @@ bool DecoderAttention::build(Model& model, const DecoderForm& form, char part, c
     case 'o':
       output_.build(model, at(form.output), hidden_, a.heads * a.value_head_dim, a.output_bias, index);
       return true;
+    case 'S':
+      build_sinks(model, name, index);
+      return true;
     case 'L':
       build_latent(model, name, index);
       return true;
@@ -62,6 +66,17 @@ bool DecoderAttention::build(Model& model, const DecoderForm& form, char part, c
     default:
       return false;
   }
+}
+
+/// Made last, but a parameter of the module itself, which come before those of its children.
+void DecoderAttention::build_sinks(Model& model, const std::string& name, int index) {
+  if (!spec_.sinks) return;
+  register_parameter(model, name + ".sinks", sinks_, {spec_.heads}, index);
+  std::vector<ParameterSlot>& slots = model.parameters();
+  const auto first = std::find_if(slots.begin(), slots.end(), [&](const ParameterSlot& slot) {
+    return slot.name.starts_with(name + ".");
+  });
+  std::rotate(first, slots.end() - 1, slots.end());
 }
 
 void DecoderAttention::build_latent(Model& model, const std::string& name, int index) {
@@ -218,8 +233,10 @@ void DecoderAttention::expand_latent(Heads& heads, const Tensor& latent, const T
 Tensor DecoderAttention::attend(const ModelOptions& options, Heads& heads, const Tensor& mask,
                                 Tensor& weights) const {
   if (options.attention == AttentionImplementation::eager) {
-    const EagerForm eager{
-        .scaled = form_->family != "bloom", .fp32 = form_->family == "gptj", .softcap = spec_.softcap > 0};
+    const EagerForm eager{.scaled = form_->family != "bloom",
+                          .fp32 = form_->family == "gptj",
+                          .softcap = spec_.softcap > 0,
+                          .sinks = sinks_.defined() ? &sinks_ : nullptr};
     return attend_eagerly(eager, heads.query, heads.key, heads.value, mask, weights);
   }
   Tensor out;

@@ -36,6 +36,7 @@ class DecoderAttention {
     Tensor packed;             ///< the fused projection
     std::vector<Tensor> held;  ///< variables that live as long
   };
+  void build_sinks(Model& model, const std::string& name, int index);
   void build_latent(Model& model, const std::string& name, int index);
   Tensor split_heads(Tensor projected, const NormLayer& norm) const;
   Heads project(const Tensor& hidden) const;
@@ -50,6 +51,7 @@ class DecoderAttention {
   LinearLayer query_, key_, value_, packed_, output_;
   LinearLayer query_down_, kv_down_, kv_up_;  ///< latent attention; `query_` is then the way up
   NormLayer query_norm_, key_norm_;
+  Tensor sinks_;  ///< [heads] or undefined
   std::uint32_t module_ = 0;
 };
 

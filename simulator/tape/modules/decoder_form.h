@@ -15,6 +15,7 @@ enum class RotaryForm {
   pairs_fp32,   ///< the same in fp32 and cast back (Cohere)
   halves_fp32,  ///< cos and sin stay fp32, the results are cast (OLMo)
   interleaved,  ///< even and odd columns turn together, each by a strided view (DeepSeek-V3)
+  half_tables,  ///< a head's halves by tables of half its width (GPT-OSS)
   complex,      ///< products of complex numbers in fp32 (DeepSeek-V2)
 };
 
@@ -30,6 +31,7 @@ enum class QkvForm {
 enum class RouterForm {
   softmax,       ///< fp32 softmax of the logits; weights stay fp32 (Mixtral)
   softmax_cast,  ///< the same, weights cast to the logits' dtype (Qwen-MoE, OLMoE)
+  softmax_last,  ///< softmax of the chosen logits, in their dtype (GPT-OSS)
   softmax_fp32,  ///< logits out of an fp32 product (DeepSeek-V2)
   sigmoid_fp32,  ///< fp32 sigmoid, a correction, groups of experts first (DeepSeek-V3)
 };
@@ -39,11 +41,11 @@ enum class RouterForm {
 struct DecoderForm {
   std::string_view family;
   /// Modules of a layer in the order of their making: q k v o projections, f the fused one, L latent
-  /// attention, Q K norms; g u d gate, up, down (G: gate and up in one), m the MLP whatever it is, e experts,
-  /// r router, s shared expert, x its gate; 1 and 2 norms before attention and MLP, 3 and 4 norms behind
-  /// them.
+  /// attention, S sinks, Q K norms; g u d gate, up, down (G: gate and up in one), m the MLP whatever it is, e
+  /// experts, r router, s shared expert, x its gate; 1 and 2 norms before attention and MLP, 3 and 4 norms
+  /// behind them.
   std::string_view order = "qkvoQKm12";
-  std::string_view experts_order = "re", mlp_order = "gud";
+  std::string_view experts_order = "re", mlp_order = "gud", router_module = "gate";
   std::string_view body = "model", embedding = "embed_tokens", embedding_norm = {}, layers = "layers";
   std::string_view final_norm = "norm", head = "lm_head";
   std::string_view attention = "self_attn", query = "q_proj", key = "k_proj", value = "v_proj";
@@ -55,6 +57,8 @@ struct DecoderForm {
   QkvForm qkv_form = QkvForm::columns;
   RouterForm router = RouterForm::softmax;
   bool normalised_weights = false;  ///< a token's experts' weights are divided by their sum
+  bool clamped_gate = false;        ///< experts' gate and up alternate and are clamped (GPT-OSS)
+  bool unprobed_masks = false;      ///< made without a look for packed sequences (GPT-OSS)
   bool eager_only = false;          ///< its attention has no SDPA form
   bool python_norm = false;         ///< LayerNorm out of separate operators in fp32 (Cohere)
   bool late_norm_cast = false;      ///< RMSNorm multiplies its weight in fp32, then casts (OLMo 2)

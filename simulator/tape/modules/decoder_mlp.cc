@@ -38,9 +38,9 @@ void DecoderMlp::build_experts(Model& model, const DecoderForm& form, const std:
   const std::string shared = name + "." + std::string(form.shared);
   for (const char part : form.experts_order) {
     if (part == 'r') {
-      router_.build(model, form, spec_, name + ".gate", index);
+      router_.build(model, form, spec_, name + "." + std::string(form.router_module), index);
     } else if (part == 'e') {
-      experts_.build(model, spec_, name + ".experts", index);
+      experts_.build(model, form, spec_, name + ".experts", index);
     } else if (part == 's' && spec_.shared_hidden > 0) {
       shared_ = std::make_unique<DecoderMlp>();
       shared_->build(model, form,

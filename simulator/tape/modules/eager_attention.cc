@@ -5,6 +5,7 @@
 #include "simulator/tape/operations/attention.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/dropout.h"
+#include "simulator/tape/operations/experts.h"
 #include "simulator/tape/operations/linear.h"
 #include "simulator/tape/operations/losses.h"
 #include "simulator/tape/operations/pointwise.h"
@@ -113,7 +114,7 @@ Tensor attention_mask(AttentionImplementation implementation, const ModelInput& 
     probe_mask(position_ids, input.attention_mask, batch);
     return {};
   }
-  if (!input.attention_mask.defined()) probe_mask(position_ids, {}, batch);
+  if (!input.attention_mask.defined() && position_ids.defined()) probe_mask(position_ids, {}, batch);
   return eager_mask(input, kind, columns, dtype);
 }
 
@@ -125,6 +126,22 @@ Tensor repeat_heads(const Tensor& grouped, std::int64_t heads) {
   return reshape(std::move(wide), {batch, heads, tokens, d});
 }
 
+namespace {
+
+/// Probabilities beside a learned logit of each head, which takes its share and is cut off.
+Tensor with_sinks(const Tensor& scores, const Tensor& sinks, DType dtype) {
+  const std::int64_t columns = scores.size(3);
+  const Tensor wide =
+      expand(reshape(sinks, {1, -1, 1, 1}), {scores.size(0), scores.size(1), scores.size(2), 1});
+  Tensor combined = cat(scores, wide, -1);
+  combined = sub(combined, topk(combined, 1).first);
+  const Tensor probabilities = softmax(combined, combined.dtype());
+  combined.reset();
+  return to(slice(probabilities, -1, 0, columns), dtype);
+}
+
+}  // namespace
+
 Tensor attend_eagerly(const EagerForm& form, const Tensor& query, const Tensor& key, const Tensor& value,
                       const Tensor& mask, Tensor& weights) {
   const Tensor keys = repeat_heads(key, query.size(1)), values = repeat_heads(value, query.size(1));
@@ -135,7 +152,9 @@ Tensor attend_eagerly(const EagerForm& form, const Tensor& query, const Tensor& 
   if (form.scaled) weights = mul_scalar(std::move(weights));
   if (form.softcap) weights = mul_scalar(tanh(div_scalar(std::move(weights))));
   if (mask.defined()) weights = add(weights, mask);
-  if (form.own_dtype) {
+  if (form.sinks != nullptr) {
+    weights = with_sinks(weights, *form.sinks, value.dtype());
+  } else if (form.own_dtype) {
     Tensor scores = autocast_fp32(weights, query.tape());
     const DType dtype = scores.dtype();
     weights = softmax(std::move(scores), dtype);

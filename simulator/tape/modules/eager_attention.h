@@ -12,9 +12,9 @@ enum class MaskKind {
 };
 
 /// The mask that a body makes for its layers, [B,1,T,columns]: eager attention always needs one, as numbers
-/// in `dtype`; other implementations look at the given mask (or at the position ids) and pass none when
-/// nothing is padded (the result is undefined), else a boolean one. `columns`: keys that a layer holds, where
-/// a sliding cache keeps fewer than there are tokens; 0: all.
+/// in `dtype`; other implementations look at the given mask (or at the position ids, unless undefined) and
+/// pass none when nothing is padded (the result is undefined), else a boolean one. `columns`: keys that a
+/// layer holds, where a sliding cache keeps fewer than there are tokens; 0: all.
 Tensor attention_mask(AttentionImplementation implementation, const ModelInput& input,
                       const Tensor& position_ids, DType dtype, MaskKind kind = MaskKind::causal,
                       std::int64_t columns = 0);
@@ -29,7 +29,8 @@ struct EagerForm {
   bool softcap = false;  ///< scores go through tanh (Gemma 2)
   bool own_dtype =
       false;  ///< the softmax runs in the scores' dtype, its result is cast in a statement of its own
-  bool dropout = false;  ///< of the probabilities
+  bool dropout = false;           ///< of the probabilities
+  const Tensor* sinks = nullptr;  ///< GPT-OSS: a logit of each head beside the scores
 };
 Tensor attend_eagerly(const EagerForm& form, const Tensor& query, const Tensor& key, const Tensor& value,
                       const Tensor& mask, Tensor& weights);

@@ -239,7 +239,8 @@ Result<std::unique_ptr<Model>> make_model(Tape& tape, const Architecture& archit
     if (entry.family == architecture.family) return entry.make(tape, architecture, path, options);
   const DecoderForm* form = find_decoder_form(architecture);
   if (form == nullptr)
-    return fail(unsupported(architecture, "expected one whose attention has no sinks, and rotary positions"));
+    return fail(unsupported(
+        architecture, "expected a family with one, and rotary positions where its ALiBi form has none"));
   if (form->eager_only && options.attention != AttentionImplementation::eager)
     return fail(unsupported(architecture, "its attention has no fused form; expected eager attention"));
   return std::unique_ptr<Model>(std::make_unique<BlockDecoder>(tape, architecture, *form, path, options));

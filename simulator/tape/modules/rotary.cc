@@ -57,14 +57,15 @@ Tensor RotaryEmbedding::initialise(Model& model) const {
   return make_frequencies(model.tape(), frequencies.size(0));
 }
 
-std::pair<Tensor, Tensor> RotaryEmbedding::operator()(const Tensor& position_ids, DType dtype) const {
+std::pair<Tensor, Tensor> RotaryEmbedding::operator()(const Tensor& position_ids, DType dtype,
+                                                      bool half) const {
   Tape& tape = position_ids.tape();
   const ModuleScope scope(tape, module);
   const GradMode no_grad(tape, false);
   const Autocast full_precision(tape, false);
   Tensor positions;
   Tensor angle = angles(position_ids, positions);
-  Tensor both = cat(angle, angle, -1);
+  Tensor both = half ? angle : cat(angle, angle, -1);
   Tensor cos = plain(kCos, DType::fp32, both);
   cos = mul_scalar(std::move(cos));
   Tensor sin = plain(kSin, DType::fp32, both);
@@ -158,6 +159,19 @@ void rotate_interleaved(Tensor& query, Tensor& key, const Tensor& cos, const Ten
   key = std::move(new_key);
 }
 
+/// One of queries and keys, its halves by tables [B or 1,1,T,half].
+Tensor turned_halves(const Tensor& x, const Tensor& cos, const Tensor& sin) {
+  const std::vector<Tensor> halves = split(x, -1, x.size(-1) / 2);
+  const Tensor &first = halves[0], &second = halves[1];
+  Tensor left = mul(first, cos);
+  left = sub(std::move(left), mul(second, sin));
+  Tensor right = mul(second, cos);
+  right = add(std::move(right), mul(first, sin));
+  Tensor out = cat(left, right, -1);
+  drop(left, right);
+  return out;
+}
+
 /// The gradient of a product with complex numbers takes their conjugates, written out.
 void complex_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
   const Tensor table = node.unpack(0);
@@ -245,6 +259,13 @@ void rotate(RotaryForm form, Tensor& query, Tensor& key, const Tensor& cos, cons
       return rotate_wide(form, query, key, wide_cos, wide_sin);
     default:
       break;
+  }
+  if (form == RotaryForm::half_tables) {
+    Tensor new_query = turned_halves(query, wide_cos, wide_sin);
+    Tensor new_key = turned_halves(key, wide_cos, wide_sin);
+    query = std::move(new_query);
+    key = std::move(new_key);
+    return;
   }
   Tensor turned_query = apply_rotary(query, wide_cos, wide_sin);
   Tensor turned_key = apply_rotary(key, wide_cos, wide_sin);

@@ -16,8 +16,8 @@ struct RotaryEmbedding {
   void build(Model& model, const std::string& name, std::int64_t rotary_dim);
   /// The weight initialiser, once the whole body stands: computes the frequencies once more to compare.
   Tensor initialise(Model& model) const;
-  /// cos and sin [b,T,rotary_dim] in `dtype` for position ids [b,T].
-  std::pair<Tensor, Tensor> operator()(const Tensor& position_ids, DType dtype) const;
+  /// cos and sin [b,T,rotary_dim] in `dtype` for position ids [b,T]; `half`: [b,T,rotary_dim / 2].
+  std::pair<Tensor, Tensor> operator()(const Tensor& position_ids, DType dtype, bool half = false) const;
   /// The same as complex numbers, fp32 [b,T,rotary_dim / 2,2].
   Tensor complex(const Tensor& position_ids) const;
 

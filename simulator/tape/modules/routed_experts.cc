@@ -22,18 +22,45 @@ const std::uint16_t kPlaces = operation_name("expert_places"),
 
 }  // namespace
 
-void RoutedExperts::build(Model& model, const Mlp& spec, const std::string& name, int index) {
+void RoutedExperts::build(Model& model, const DecoderForm& form, const Mlp& spec, const std::string& name,
+                          int index) {
   spec_ = spec;
-  const std::int64_t hidden = model.decoder().hidden;
-  register_parameter(model, name + ".gate_up_proj", gate_up_, {spec.experts, 2 * spec.hidden, hidden}, index);
-  register_parameter(model, name + ".down_proj", down_, {spec.experts, hidden, spec.hidden}, index);
+  clamped_gate_ = form.clamped_gate;
+  transposed_ = spec.expert_bias;
+  const std::int64_t hidden = model.decoder().hidden, wide = 2 * spec.hidden;
+  const auto matrices = [&](std::int64_t out, std::int64_t in) {
+    return transposed_ ? Shape{spec.experts, in, out} : Shape{spec.experts, out, in};
+  };
+  register_parameter(model, name + ".gate_up_proj", gate_up_, matrices(wide, hidden), index);
+  if (spec.expert_bias)
+    register_parameter(model, name + ".gate_up_proj_bias", gate_up_bias_, {spec.experts, wide}, index);
+  register_parameter(model, name + ".down_proj", down_, matrices(hidden, spec.hidden), index);
+  if (spec.expert_bias)
+    register_parameter(model, name + ".down_proj_bias", down_bias_, {spec.experts, hidden}, index);
 }
 
 /// The halves of one product: act(gate) * up.
 Tensor RoutedExperts::gated(const Tensor& both) const {
+  if (clamped_gate_) return gated_clamped(both);
   const std::vector<Tensor> halves = split(both, -1, spec_.hidden);
   Tensor act = activation(spec_.activation, halves[0]);
   return mul(std::move(act), halves[1]);
+}
+
+/// Even columns are gates, odd ones go up: (up + 1) * gate * sigmoid(a gate), both clamped first.
+Tensor RoutedExperts::gated_clamped(const Tensor& both) const {
+  Tensor gate = every(both, -1, 0, 2), up = every(both, -1, 1, 2);
+  gate = clamp(gate);
+  up = clamp(up);
+  Tensor share = mul(gate, sigmoid(mul_scalar(gate)));
+  Tensor out = mul(add_scalar(up), share);
+  drop(gate, up, share);
+  return out;
+}
+
+Tensor RoutedExperts::product(const Tensor& rows, const Tensor& weights) const {
+  if (transposed_) return squeeze(matmul(unsqueeze(rows, 1), weights), 1);
+  return squeeze(matmul(weights, unsqueeze(rows, -1)), -1);
 }
 
 Tensor RoutedExperts::operator()(const Tensor& rows, const Routing& routing, bool decoding) const {
@@ -45,15 +72,20 @@ Tensor RoutedExperts::batched(const Tensor& rows, const Routing& routing) const 
   Tensor selected = rows.tape().empty({pairs, hidden}, rows.dtype(), kRepeated);
   const Tensor sample_weights = reshape(routing.weights, {-1});
   Tensor experts = plain(kPlaces, DType::int64, reshape(routing.chosen, {-1}));
-  Tensor weights = index_rows(gate_up_, experts);
-  Tensor out = squeeze(matmul(weights, unsqueeze(selected, -1)), -1);
+  Tensor weights = index_rows(gate_up_, experts), bias;
+  const bool biased = gate_up_bias_.defined();
+  if (biased) bias = index_rows(gate_up_bias_, experts);
+  Tensor out = product(selected, weights);
+  if (biased) out = add_in_place_of(std::move(out), bias);
   out = gated(out);
   weights = index_rows(down_, experts);
-  out = squeeze(matmul(weights, unsqueeze(out, -1)), -1);
+  if (biased) bias = index_rows(down_bias_, experts);
+  out = product(out, weights);
+  if (biased) out = add_in_place_of(std::move(out), bias);
   Tensor weighted = mul(out, unsqueeze(sample_weights, -1));
   Tensor summed = sum(view(weighted, {tokens, -1, hidden}), 2u, false);
   Tensor result = to(summed, rows.dtype());
-  drop(selected, experts, weights, out, weighted, summed);
+  drop(selected, experts, weights, bias, out, weighted, summed);
   return result;
 }
 
@@ -70,11 +102,17 @@ Tensor RoutedExperts::grouped(const Tensor& rows, const Routing& routing) const 
   { const Tensor scratch = single_row_scratch(counts); }
   // Pairs of experts that other ranks own would stand last; here there are none.
   Tensor beyond = unsqueeze(plain(kPlaces, DType::boolean, sorted), -1);
+  Tensor bias;
+  const bool biased = gate_up_bias_.defined();
+  if (biased) bias = index_rows(gate_up_bias_, sorted);
   selected = masked_fill_in_place(std::move(selected), beyond);
-  Tensor out = grouped_mm(selected, gate_up_, offsets);
+  Tensor out = grouped_mm(selected, gate_up_, offsets, transposed_);
+  if (biased) out = add_in_place_of(std::move(out), bias);
   out = masked_fill(out, beyond);
   out = gated(out);
-  out = grouped_mm(out, down_, offsets);
+  if (biased) bias = index_rows(down_bias_, sorted);
+  out = grouped_mm(out, down_, offsets, transposed_);
+  if (biased) out = add_in_place_of(std::move(out), bias);
   out = masked_fill(out, beyond);
   Tensor weighted = mul(out, unsqueeze(sorted_weights, -1));
   Tensor back = plain(kPlaces, DType::int64, order);

@@ -13,7 +13,7 @@ namespace headroom::tape {
 /// pair, two batched products.
 class RoutedExperts {
  public:
-  void build(Model& model, const Mlp& spec, const std::string& name, int index);
+  void build(Model& model, const DecoderForm& form, const Mlp& spec, const std::string& name, int index);
   /// [N,h] to [N,h].
   Tensor operator()(const Tensor& rows, const Routing& routing, bool decoding) const;
 
@@ -22,8 +22,15 @@ class RoutedExperts {
   Tensor batched(const Tensor& rows, const Routing& routing) const;
   Tensor gated(const Tensor& both) const;
 
+  Tensor gated_clamped(const Tensor& both) const;
+  /// Rows [S,1,K] or [S,K,1] times a matrix for each.
+  Tensor product(const Tensor& rows, const Tensor& weights) const;
+
   Mlp spec_;
-  Tensor gate_up_, down_;  ///< [E,2f,h] and [E,h,f]
+  bool clamped_gate_ = false;
+  bool transposed_ = false;          ///< matrices lie [in,out]
+  Tensor gate_up_, down_;            ///< [E,2f,h] and [E,h,f], or transposed
+  Tensor gate_up_bias_, down_bias_;  ///< [E,2f] and [E,h], or undefined
 };
 
 }  // namespace headroom::tape

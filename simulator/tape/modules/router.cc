@@ -29,6 +29,7 @@ void Router::build(Model& model, const DecoderForm& form, const Mlp& spec, const
   normalised_ = form.normalised_weights;
   spec_ = spec;
   register_parameter(model, name + ".weight", weight_, {spec.experts, model.decoder().hidden}, index);
+  if (spec.router_bias) register_parameter(model, name + ".bias", bias_, {spec.experts}, index);
   if (form_ != RouterForm::sigmoid_fp32) return;
   Tape& tape = model.tape();
   const ModuleScope scope(tape, model.intern(name));
@@ -40,6 +41,8 @@ void Router::build(Model& model, const DecoderForm& form, const Mlp& spec, const
 Routing Router::operator()(const Tensor& hidden) const {
   const Tensor rows = reshape(hidden, {-1, hidden.size(-1)});
   switch (form_) {
+    case RouterForm::softmax_last:
+      return softmax_last(rows);
     case RouterForm::softmax_fp32:
       return softmax_fp32(rows);
     case RouterForm::sigmoid_fp32:
@@ -59,6 +62,15 @@ Routing Router::softmax_first(const Tensor& rows) const {
     out.weights = div_in_place_by(std::move(out.weights), total);
   }
   if (form_ == RouterForm::softmax_cast) out.weights = to(out.weights, out.logits.dtype());
+  return out;
+}
+
+Routing Router::softmax_last(const Tensor& rows) const {
+  Routing out;
+  out.logits = linear(rows, weight_, bias_);
+  Tensor best;
+  std::tie(best, out.chosen) = topk(out.logits, spec_.experts_per_token);
+  out.weights = softmax(best, best.dtype());
   return out;
 }
 

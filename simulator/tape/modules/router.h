@@ -25,6 +25,7 @@ class Router {
 
  private:
   Routing softmax_first(const Tensor& rows) const;
+  Routing softmax_last(const Tensor& rows) const;
   Routing softmax_fp32(const Tensor& rows) const;
   Routing sigmoid_fp32(const Tensor& rows) const;
   Tensor fp32_logits(const Tensor& rows) const;
@@ -35,6 +36,7 @@ class Router {
   bool normalised_ = false;
   std::int64_t expert_groups_ = 0, open_groups_ = 0;
   Tensor weight_;      ///< [E,h]
+  Tensor bias_;        ///< [E] or undefined
   Tensor correction_;  ///< [E], a buffer
 };
 

@@ -80,10 +80,10 @@ TEST(MakeModel, SaysWhatItDoesNotCover) {
   CountingMemory memory;
   Tape tape(memory);
   Architecture unknown = opt();
-  unknown.family = "gpt_oss";
+  unknown.family = "unheard_of";
   const auto made = make_model(tape, unknown, "actor", {});
   ASSERT_FALSE(made);
-  EXPECT_THAT(made.error().text(), HasSubstr("gpt_oss"));
+  EXPECT_THAT(made.error().text(), HasSubstr("unheard_of"));
 }
 
 TEST(Opt, LiveDropoutKeepsTwoMasksALayerInTrainModeOnly) {
