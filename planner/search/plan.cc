@@ -8,6 +8,10 @@
 namespace headroom::search {
 namespace {
 
+/// How many of the best are confirmed at least, so that the first does not depend on how many are shown: each
+/// confirmation teaches what the others need.
+constexpr std::size_t kAlwaysConfirmed = 5;
+
 constexpr std::size_t kAtOnce =
     2;  // exact runs, whatever the machine: what they teach decides what comes next
 
@@ -56,7 +60,7 @@ class Confirmation {
     std::vector<Point> next;
     std::vector<const Outcome*> seen;
     for (const Found& found : findings.feasible) {
-      if (seen.size() == options_.top || next.size() == most) break;
+      if (seen.size() == std::max(options_.top, kAlwaysConfirmed) || next.size() == most) break;
       if (missed_.contains(found.point)) continue;
       const bool known = std::any_of(seen.begin(), seen.end(),
                                      [&](const Outcome* other) { return alike(*other, found.quick); });

@@ -42,7 +42,7 @@ struct PlanOptions {
 /// Each confirmation teaches by how much the exact executor takes more, phase by phase, and ranks what is
 /// known anew: configurations that are expected not to fit then are passed over, and the search goes on. When
 /// nothing is expected to fit and nothing has, those that `fast` lets fit are tried all the same, the one
-/// that is expected to spare most first. It ends when the `top` best are confirmed, when everything that
+/// that is expected to spare most first. It ends when the `top` best (and at least five) are confirmed, when everything that
 /// could fit was tried, or after `most_tries` exact runs. The input itself is confirmed first and is among
 /// the candidates. Errors: none of the space's configurations can run at all (the first refusal is given).
 Result<Plan> make_plan(const Setup& setup, const Space& space, const Executor& fast, const Executor& exact,

@@ -54,8 +54,12 @@ inline Report sample_report() {
   report.executor = "simulator";
   report.budget = gib(76);
   report.margin = gib(2);
-  report.devices = {
-      {.device = 0, .alike = 8, .pool = "", .phases = {generate, train, generate_again}, .holders = {}}};
+  report.devices = {{.device = 0,
+                     .alike = 8,
+                     .pool = "",
+                     .budget = {},
+                     .phases = {generate, train, generate_again},
+                     .holders = {}}};
   report.warnings = {{.code = "kv-preemption",
                       .message = "KV cache holds 12 sequences at once, 256 are asked for",
                       .file = "run.yaml",
