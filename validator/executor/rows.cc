@@ -47,25 +47,28 @@ Result<Covered> Kernels::norm_forward(Worker&, const PlacedOperation& work, cuda
   return Covered::yes;
 }
 
-// Inputs: gradient, x, mean, reciprocal deviation, weight. Outputs: those of x, weight, bias that are wanted.
+// Inputs: gradient, x, mean (of layer norms), reciprocal deviation, weight. Outputs: those of x, weight, bias
+// that are wanted.
 Result<Covered> Kernels::norm_backward(Worker& worker, const PlacedOperation& work, cudaStream_t stream) {
-  if (work.inputs.size() < 5 || work.outputs.empty()) return Covered::no;
+  if (work.inputs.size() < 4 || work.outputs.empty()) return Covered::no;
   const auto& s = work.operation->sizes;
   const auto& in = work.inputs;
-  NormBackward n{.kind = NormKind::layer,
+  const bool layer = in.size() > 4;
+  const Placed &deviation = in[layer ? 3 : 2], &weight = in[layer ? 4 : 3];
+  NormBackward n{.kind = layer ? NormKind::layer : NormKind::rms,
                  .dtype = in[1].dtype,
                  .rows = s[0],
                  .columns = s[1],
                  .x = in[1].at,
-                 .weight = in[4].at,
+                 .weight = weight.at,
                  .d_y = in[0].at,
-                 .mean = fp32(in[2]),
-                 .rstd = fp32(in[3]),
+                 .mean = layer ? fp32(in[2]) : nullptr,
+                 .rstd = fp32(deviation),
                  .workspace = worker.scratch_.get()};
   const std::int64_t elements = n.rows * n.columns;
   const bool fits = in[0].elements >= elements && in[1].elements >= elements && in[2].elements >= n.rows &&
-                    in[3].elements >= n.rows && in[4].elements >= n.columns;
-  if (!real(n.dtype) || in[0].dtype != n.dtype || in[4].dtype != n.dtype || !fits ||
+                    deviation.elements >= n.rows && weight.elements >= n.columns;
+  if (!real(n.dtype) || in[0].dtype != n.dtype || weight.dtype != n.dtype || !fits ||
       norm_backward_workspace(n.kind, n.columns) > Worker::kScratchBytes)
     return Covered::no;
   std::vector<Placed> vectors;
@@ -82,7 +85,8 @@ Result<Covered> Kernels::norm_backward(Worker& worker, const PlacedOperation& wo
   return Covered::yes;
 }
 
-// A forward states rows and columns; a backward (gradient, result) has the rows of its forward.
+// A forward states rows and columns; a backward (gradient, result) has the rows of its forward. One number a
+// row is the entropy.
 Result<Covered> Kernels::softmax(Worker& worker, const PlacedOperation& work, cudaStream_t stream) {
   if (work.inputs.empty() || work.outputs.empty()) return Covered::no;
   const Placed& out = work.outputs[0];
@@ -98,6 +102,13 @@ Result<Covered> Kernels::softmax(Worker& worker, const PlacedOperation& work, cu
     worker.row_lengths_[out.elements] = rows.columns;
   }
   if (rows.columns <= 0) return Covered::no;
+  if (!backward && out.elements == work.operation->sizes[0] && out.dtype == DType::fp32 && rows.columns > 1) {
+    const Placed& in = work.inputs[0];
+    rows = {.dtype = in.dtype, .rows = out.elements, .columns = rows.columns};
+    if (!real(in.dtype) || in.elements < rows.rows * rows.columns) return Covered::no;
+    HEADROOM_TRY(entropy(rows, in.at, fp32(out), stream));
+    return Covered::yes;
+  }
   rows.rows = out.elements / rows.columns;
   if (!backward) {
     const Placed& in = work.inputs[0];
@@ -139,11 +150,6 @@ Result<Covered> Kernels::reduce(Worker&, const PlacedOperation& work, cudaStream
   else
     return Covered::no;
   return Covered::yes;
-}
-
-// Forward (log-probabilities, targets): what the targets pick. Backward: zeros where nothing was picked.
-Result<Covered> Kernels::cross_entropy(Worker& worker, const PlacedOperation& work, cudaStream_t stream) {
-  return gather(worker, work, stream);
 }
 
 Result<Covered> Kernels::sample(Worker& worker, const PlacedOperation& work, cudaStream_t stream) {

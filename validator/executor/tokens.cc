@@ -1,5 +1,6 @@
 #include "validator/executor/kernels.h"
 #include "validator/kernels/sequence.h"
+#include "validator/kernels/softmax.h"
 #include "validator/kernels/transfer.h"
 
 // Work addressed by tokens. Index tensors come from outside the program or from work on numbers that carry no
@@ -65,6 +66,36 @@ Result<Covered> Kernels::gather(Worker& worker, const PlacedOperation& work, cud
   const std::int64_t columns = in.elements / index.elements;
   HEADROOM_ASSIGN(const std::int64_t* at, indices(index, columns, worker.seed_++, stream));
   HEADROOM_TRY(gather_elements(in.at, at, index.elements, columns, in.dtype, out.at, stream));
+  return Covered::yes;
+}
+
+// Over logits: forward (logits, targets) -> losses and log-sum-exps, backward (gradient, logits,
+// log-sum-exps, targets). Over log-probabilities: forward (log-probabilities, targets) -> what the targets
+// pick, backward zeros where nothing was picked.
+Result<Covered> Kernels::cross_entropy(Worker& worker, const PlacedOperation& work, cudaStream_t stream) {
+  const auto &in = work.inputs, &out = work.outputs;
+  const bool backward = in.size() == 4 && out.size() == 1;
+  if (!backward && (in.size() != 2 || out.size() != 2)) return gather(worker, work, stream);
+  const Placed &logits = in[backward ? 1 : 0], &targets = in[backward ? 3 : 1];
+  const Placed &losses = backward ? in[0] : out[0], &logsumexp = backward ? in[2] : out[1];
+  const Rows rows{
+      .dtype = logits.dtype, .rows = work.operation->sizes[0], .columns = work.operation->sizes[1]};
+  const auto a_number_a_row = [&](const Placed& placed) {
+    return placed.dtype == DType::fp32 && placed.elements >= rows.rows;
+  };
+  if (!real(logits.dtype) || logits.elements < rows.rows * rows.columns || rows.columns <= 0 ||
+      targets.dtype != DType::int64 || targets.elements < rows.rows || !a_number_a_row(losses) ||
+      !a_number_a_row(logsumexp))
+    return Covered::no;
+  HEADROOM_ASSIGN(const std::int64_t* at, indices(targets, rows.columns, worker.seed_++, stream));
+  auto* sums = reinterpret_cast<float*>(logsumexp.at);
+  auto* loss = reinterpret_cast<float*>(losses.at);
+  if (!backward) {
+    HEADROOM_TRY(gpu::cross_entropy(rows, logits.at, at, loss, sums, stream));
+    return Covered::yes;
+  }
+  if (out[0].dtype != logits.dtype || out[0].elements < rows.rows * rows.columns) return Covered::no;
+  HEADROOM_TRY(cross_entropy_backward(rows, logits.at, at, sums, loss, out[0].at, stream));
   return Covered::yes;
 }
 

@@ -82,17 +82,21 @@ Normed apply_norm(Context& c, const Tensor& input, const NormWeights& w) {
         .in(input)
         .in(w.scale)
         .out(n.out)
+        .out(n.statistics)
         .sizes({rows, input.size(-1)})
         .run();
   return n;
 }
 
-Tensor norm_input_gradient(Context& c, const Tensor& gradient, const Tensor& input) {
+Tensor norm_input_gradient(Context& c, const Tensor& gradient, const Tensor& input, const Tensor& statistics,
+                           const Tensor& scale) {
   Tensor out = c.tape.empty(Shape::contiguous(input.shape().sizes()), input.dtype(), kNormBackward);
   if (c.tape.wants_operations())
     Work(c.tape, OperationKind::norm_backward, kNormBackward)
         .in(gradient)
         .in(input)
+        .in(statistics)
+        .in(scale)
         .out(out)
         .sizes({input.elements() / input.size(-1), input.size(-1)})
         .run();
@@ -124,7 +128,7 @@ class NormLinearFunction : public Function {
     const Tensor input = node.unpack(0), normed = node.unpack(1), statistics = node.unpack(2);
     linear_gradients(c_, Cut::column, node, in[0], normed, weight_, out, bias_);
     if (node.wants(0)) {
-      Tensor gradient = norm_input_gradient(c_, out[0], input);
+      Tensor gradient = norm_input_gradient(c_, out[0], input, statistics, norm_.scale);
       out[0] = std::move(gradient);
     }
     if (node.wants(3)) out[3] = small_gradient(c_, norm_.scale);
@@ -157,7 +161,7 @@ class NormFunction : public Function {
   NormFunction(Context& context, NormWeights weights) : c_(context), weights_(std::move(weights)) {}
   void backward(Node& node, Tensors in, Tensors out) override {
     const Tensor input = node.unpack(0), statistics = node.unpack(1);
-    if (node.wants(0)) out[0] = norm_input_gradient(c_, in[0], input);
+    if (node.wants(0)) out[0] = norm_input_gradient(c_, in[0], input, statistics, weights_.scale);
     if (node.wants(1)) out[1] = small_gradient(c_, weights_.scale);
     if (node.wants(2)) out[2] = small_gradient(c_, weights_.shift);
   }

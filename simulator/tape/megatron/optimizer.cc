@@ -67,11 +67,13 @@ void Optimizer::step() {
   create_states();
   std::vector<Tensor> copies;
   for (const Shard& shard : shards_) {
-    if (!options_.precision_aware && shard.gradients.dtype() != DType::fp32 && !shard.on_host)
-      copies.push_back(tape_.empty({shard.count}, DType::fp32, kGradient));
+    const bool copies_gradient =
+        !options_.precision_aware && shard.gradients.dtype() != DType::fp32 && !shard.on_host;
+    if (copies_gradient) copies.push_back(tape_.empty({shard.count}, DType::fp32, kGradient));
     if (tape_.wants_operations() && !shard.on_host)
       Work(tape_, OperationKind::optimizer, kStep)
           .in(shard.master)
+          .in(copies_gradient ? copies.back() : tape_.alias(shard.gradients, Shape{shard.count}))
           .in(shard.average)
           .in(shard.square_average)
           .out(shard.master)

@@ -43,7 +43,7 @@ void backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
     wide_key = tape.empty({key.size(0), heads, key.size(2), key.size(3)}, key.dtype(), node.name);
     wide_value = tape.empty({value.size(0), heads, value.size(2), value.size(3)}, value.dtype(), node.name);
   }
-  attention_backward_work(node.name, in[0], {query, key, value, result, logsumexp}, {}, out,
+  attention_backward_work(node.name, in[0], {query, key, value, result, logsumexp}, row_sums, out,
                           causal_attention(query, sequences, 5));
 }
 

@@ -194,6 +194,8 @@ void ZeroUnsharded::step_fp16(bool overflow) {
       Work(tape_, OperationKind::optimizer, kStep)
           .in(group.master)
           .in(group.gradient)
+          .in(group.average)
+          .in(group.square_average)
           .out(group.master)
           .out(group.average)
           .out(group.square_average)
