@@ -90,6 +90,14 @@ TEST(BadMachine, CardOfAnotherProcessAlone) {
       "that can be shared");
 }
 
+TEST(BadMachine, NoRankIsStartedWithoutAGpu) {
+  machine = {.count_code = cudaErrorInsufficientDriver, .driver = 0};
+  const Outcome outcome = run_words(commands(), {"validate", "--framework", "torch", "--nproc", "2",
+                                                 test::data("rlhf/fsdp-q05-grpo.json").string()});
+  EXPECT_EQ(outcome.code, kBadInput);
+  EXPECT_EQ(outcome.err, "headroom: no NVIDIA driver was found: expected a machine with an NVIDIA GPU\n");
+}
+
 TEST(BadMachine, CardThatDoesNotExist) {
   machine = {.cards = 2};
   const Outcome outcome = run_words(commands(), {"validate", "--framework", "torch", "--device", "2",
