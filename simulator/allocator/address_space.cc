@@ -27,15 +27,17 @@ bool AddressSpace::alone(Bytes bytes) const {
 }
 
 Address AddressSpace::place(Bytes bytes) {
-  for (auto region = regions_.rbegin(); region != regions_.rend(); ++region) {
+  const auto region =
+      std::find_if(regions_.rbegin(), regions_.rend(), [&](const Region& r) { return r.largest >= bytes; });
+  if (region != regions_.rend()) {
     auto best = region->holes.end();
     for (auto hole = region->holes.begin(); hole != region->holes.end(); ++hole) {
       if (hole->second >= bytes && (best == region->holes.end() || hole->second < best->second)) best = hole;
     }
-    if (best == region->holes.end()) continue;
     const auto [start, size] = *best;
     region->holes.erase(best);
     if (size > bytes) region->holes.emplace(start + bytes, size - bytes);
+    measure(*region);
     return start;
   }
   const Bytes size = round_up(bytes, kRegion);
@@ -43,9 +45,15 @@ Address AddressSpace::place(Bytes bytes) {
   while (room->second <= size) ++room;
   const Address start = room->first + room->second - size;
   room->second -= size;
-  regions_.push_back({.start = start, .size = size, .holes = {}});
+  regions_.push_back({.start = start, .size = size, .largest = 0, .holes = {}});
   if (size > bytes && !alone(bytes)) regions_.back().holes.emplace(start + bytes, size - bytes);
+  measure(regions_.back());
   return start;
+}
+
+void AddressSpace::measure(Region& region) {
+  region.largest = 0;
+  for (const auto& [start, size] : region.holes) region.largest = std::max(region.largest, size);
 }
 
 void AddressSpace::remove(Address address, Bytes bytes) {
@@ -54,7 +62,8 @@ void AddressSpace::remove(Address address, Bytes bytes) {
   });
   assert(region != regions_.end());
   add(region->holes, address, bytes);
-  if (!alone(bytes) && region->holes.begin()->second < region->size) return;
+  measure(*region);
+  if (!alone(bytes) && region->largest < region->size) return;
   add(space_, region->start, region->size);
   regions_.erase(region);
 }

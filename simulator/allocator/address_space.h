@@ -35,9 +35,11 @@ class AddressSpace {
   struct Region {
     Address start;
     Bytes size;
+    Bytes largest;  ///< of the holes; 0: none
     Holes holes;
   };
   static void add(Holes& holes, Address start, Bytes size);
+  static void measure(Region& region);
 
   std::vector<Region> regions_;  ///< oldest first
   Holes space_;
