@@ -43,7 +43,7 @@ int check(const Arguments& arguments, Streams& streams, const Executor& executor
     if (prints) streams.out << path << ": " << writers::verdict(*report) << "\n";
     if (!common.quiet)
       for (const std::string& line : writers::warning_lines(*report))
-        streams.err << "headroom: warning: " << line << "\n";
+        streams.err << "headroom: warning: " << (line.starts_with(path) ? "" : path + ": ") << line << "\n";
     if (!report->fits) code = gravest(code, kOver);
     reports.push_back(std::move(*report));
   }

@@ -47,14 +47,24 @@ bool raise(Highest& best, const RecordedAction& few, const RecordedAction& more,
   return i == few.moments.size();
 }
 
+bool offloads(const Job& job, const Role& role) {
+  const auto moves = [&](const PhaseSpec& phase) {
+    return std::any_of(phase.actions.begin(), phase.actions.end(), [&](const Action& action) {
+      return action.verb == Verb::offload && action.role == role.name;
+    });
+  };
+  return std::any_of(job.start.begin(), job.start.end(), moves) ||
+         std::any_of(job.step.begin(), job.step.end(), moves);
+}
+
 /// Whether memory grows evenly with the layers: no buckets of a fixed size over all parameters, no parts of a
-/// pipeline.
+/// pipeline, no copy of a whole model's buffer on the host, where one block is rounded up to a power of two.
 bool grows_evenly(const Job& job) {
-  return std::all_of(job.roles.begin(), job.roles.end(), [](const Role& role) {
+  return std::all_of(job.roles.begin(), job.roles.end(), [&](const Role& role) {
     const ShardingKind kind = role.sharding.kind;
     return role.trainer == TrainerCode::plain && role.parallel.pipeline == 1 &&
            (kind == ShardingKind::none || kind == ShardingKind::fsdp1 || kind == ShardingKind::fsdp2 ||
-            kind == ShardingKind::megatron);
+            (kind == ShardingKind::megatron && !offloads(job, role)));
   });
 }
 

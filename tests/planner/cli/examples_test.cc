@@ -35,7 +35,8 @@ TEST(Examples, EveryCommandReadsEveryShippedConfiguration) {
       EXPECT_THAT(outcome.code, AnyOf(kDone, kOver)) << words[0] << " " << path << outcome.err;
       // Only the gate puts warnings there, and these examples leave host memory unchecked.
       if (words[0] == "check")
-        EXPECT_THAT(outcome.err, AnyOf("", StartsWith("headroom: warning: host memory"))) << path;
+        EXPECT_THAT(outcome.err, AnyOf("", StartsWith("headroom: warning: " + path + ": host memory"),
+                                       StartsWith("headroom: warning: " + path + ": rollout: the KV cache")));
       else
         EXPECT_EQ(outcome.err, "") << words[0] << " " << path;
       EXPECT_NE(outcome.out, "") << words[0] << " " << path;

@@ -48,8 +48,8 @@ TEST_F(Toy, TheExactExecutorDecides) {
   // A GiB more than the fast one says: m = 4 without offloading no longer fits.
   const Plan found = plan(14 * kGiB, kGiB, 2);
   ASSERT_EQ(found.choices.size(), 2u);
-  EXPECT_EQ(found.tried, 3);
-  EXPECT_EQ(found.confirmed, 2);
+  EXPECT_EQ(found.tried, 6);  // the run, and five at least, however few are shown
+  EXPECT_EQ(found.confirmed, 5);
   for (const PlanChoice& choice : found.choices) {
     EXPECT_TRUE(choice.confirmed);
     EXPECT_TRUE(choice.outcome.fits);
@@ -72,7 +72,7 @@ TEST_F(Toy, TableShowsRankCostAndChanges) {
   found.seconds = 0.25;
   EXPECT_EQ(
       writers::plan_table(found, 13 * kGiB),
-      R"(9 of 10 configurations run in 0.25 s (1 refused): 5 fit 13.00 GiB; 2 of 3 tried in the simulator fit
+      R"(9 of 10 configurations run in 0.25 s (1 refused): 5 fit 13.00 GiB; 5 of 6 tried in the simulator fit
 
 rank  s/step   vs now  device  spare  host  limited by                 changes
 now      3.0            14.00  -1.00  0.00  train_actor  does not fit
