@@ -10,7 +10,6 @@
 #include "simulator/hardware/hardware.h"
 #include "simulator/job/job.h"
 #include "simulator/report/report.h"
-#include "simulator/tape/core/tape.h"
 #include "validator/launch/rendezvous.h"
 
 namespace headroom::gpu {
@@ -57,8 +56,7 @@ struct Probe {
 };
 
 struct ProbeOptions {
-  tape::DeviceTraits traits;
-  Hardware hardware;                    ///< what engines beside the trainer are sized by
+  Hardware hardware;                    ///< what the program and engines beside the trainer are sized by
   int ordinal = 0;                      ///< which card
   launch::Rendezvous* ranks = nullptr;  ///< the ranks that run together, if several do
   /// Of the card, where an earlier probe of this process knows it: the driver then counts this process too.

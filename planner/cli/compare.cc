@@ -4,11 +4,11 @@
 
 #include <ostream>
 
+#include "planner/cli/executors.h"
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
 #include "planner/compare/comparison.h"
 #include "planner/compare/corpus.h"
-#include "simulator/phases/simulate.h"
 
 namespace headroom::cli {
 namespace {

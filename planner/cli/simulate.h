@@ -5,7 +5,8 @@
 namespace headroom::cli {
 
 /// `headroom simulate CONFIG…`: runs the step over the simulated allocators; the table of phases and the
-/// largest holders at the overall peak; `--events FILE` writes every allocation and free.
+/// largest holders of the trainer that peaks highest; `--events FILE` and `--pickle FILE` write its
+/// allocations and frees, `--device` and `--process` choose another.
 Command simulate_command();
 int simulate(const Arguments& arguments, Streams& streams);
 

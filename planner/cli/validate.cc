@@ -8,7 +8,6 @@
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
 #include "simulator/phases/device_run.h"
-#include "simulator/phases/simulate.h"
 #include "validator/comparison.h"
 #include "validator/launch/ranks.h"
 #include "validator/launch/rendezvous.h"
@@ -20,12 +19,6 @@ namespace headroom::cli {
 namespace {
 
 constexpr double kDefaultMargin = 0.03;
-
-/// Several processes on one device are run together, one alone with everything that its allocator tells.
-Result<Report> predict_on_card(const Job& job, const Hardware& hardware, const SimulateOptions& options) {
-  if (job.processes.size() > 1) return run_on_device(job, hardware, Fidelity::every_allocation);
-  return simulate(job, options);
-}
 
 /// A recorded run's phases, where `--recording` is one, or CONFIG as it stands.
 std::vector<gpu::RecordedPhase> recording(const Arguments& arguments) {
@@ -82,14 +75,13 @@ bool within_margin(const gpu::Validation& result, double margin) {
 int validate_here(const Arguments& arguments, const Run& run, const launch::Place& place, int device,
                   double margin, Streams& streams) {
   const Job& job = run.read.job;
-  const SimulateOptions options = options_for(job, run.hardware);
-  const gpu::Predict predict = [&](const Job& one) { return predict_on_card(one, run.hardware, options); };
+  const gpu::Predict predict = [&](const Job& one) {
+    return run_on_device(one, run.hardware, Fidelity::every_allocation);
+  };
   HEADROOM_CLI_ASSIGN(const Report predicted, predict(job), streams);
   HEADROOM_CLI_ASSIGN(launch::Rendezvous ranks, launch::Rendezvous::meet(place), streams);
-  const gpu::ProbeOptions probing{.traits = options.traits,
-                                  .hardware = run.hardware,
-                                  .ordinal = place.ranks > 1 ? place.local : device,
-                                  .ranks = &ranks};
+  const gpu::ProbeOptions probing{
+      .hardware = run.hardware, .ordinal = place.ranks > 1 ? place.local : device, .ranks = &ranks};
   HEADROOM_CLI_ASSIGN(
       gpu::Probe probe,
       arguments.has("--quick") ? gpu::quick_probe(job, probing, predict) : gpu::probe(job, probing), streams);

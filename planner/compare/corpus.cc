@@ -32,7 +32,7 @@ Result<std::vector<std::string>> recordings(const std::vector<std::string>& fold
 Result<Report> predict(const std::string& path) {
   HEADROOM_ASSIGN(const ReadJob read, read_job(std::array{path}, {}));
   HEADROOM_ASSIGN(const Hardware hardware, load_hardware(read.job.gpu));
-  return simulate(read.job, options_for(read.job, hardware));
+  return simulate(read.job, hardware);
 }
 
 std::string run_line(const std::string& name, const std::vector<Row>& rows) {

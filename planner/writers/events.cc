@@ -17,7 +17,8 @@ std::string json_text(const std::string& text) {
 }  // namespace
 
 std::string events_json(const EventStream& stream, const std::string& title) {
-  std::string out = fmt::format("{{\"case\":{},\"format\":2,\"events\":[", json_text(title));
+  std::string out = fmt::format("{{\"case\":{},\"format\":2,\"process\":{},\"device\":{},\"events\":[",
+                                json_text(title), json_text(stream.process), stream.device);
   std::map<std::tuple<std::uint32_t, std::uint16_t, Component>, std::size_t> labels;
   const auto into = std::back_inserter(out);
   bool first = true;

@@ -175,7 +175,8 @@ std::string table(const Report& report, const TableStyle& style) {
   for (const DeviceReport& device : report.devices) {
     out += "\n" + device_name(device) + ", GiB\n" + phase_rows(device, report, style);
     if (!device.holders.empty())
-      out += "\nLargest holders at the peak of " + device_name(device) + ", GiB\n" + holders(device.holders);
+      out += "\nLargest holders at the trainer's peak, " + device_name(device) + ", GiB\n" +
+             holders(device.holders);
   }
   if (const PeakPlace place = highest(report); place.phase != nullptr) {
     out += fmt::format("\nAt the highest peak: {} in {} (step {}), GiB\n", device_name(*place.device),

@@ -28,7 +28,7 @@ Block CountingMemory::allocate(Bytes requested, Stream stream, Label label) {
     first_free_ = blocks_[index].next_free;
   }
   blocks_[index] = {.bytes = bytes, .label = label, .stream = stream};
-  ++allocations_;
+  allocations_ += stands_for_;
   if (moments_wanted_ && label.module != last_.module) {
     end_moment(last_);
     last_ = label;
@@ -52,12 +52,21 @@ void CountingMemory::rise(Bytes bytes, Component component) {
       moment_.blocks = counts_;
     }
   }
-  if (live_ > peak_) {
-    peak_ = live_;
-    at_peak_ = components_;
+  if (inside_ && live_ - start_live_ > segments_.back().highest) [[unlikely]] {
+    segments_.back().highest = live_ - start_live_;
+    segments_.back().at_highest = components_ - start_;
   }
-  active_peak_ = std::max(active_peak_, active());
-  reserved_ = std::max(reserved_, active());
+  reach(live_, components_);
+}
+
+/// Live bytes come to `live` for a moment.
+void CountingMemory::reach(Bytes live, const Breakdown& components) {
+  if (live > peak_) {
+    peak_ = live;
+    at_peak_ = components;
+  }
+  active_peak_ = std::max(active_peak_, live + waiting_);
+  reserved_ = std::max(reserved_, live + waiting_);
   reserved_peak_ = std::max(reserved_peak_, reserved_);
 }
 
@@ -69,6 +78,7 @@ void CountingMemory::free(Block block) {
   if (runs_ahead_ && held.other_streams != 0) {
     freed_.push_back({++marks_, held.bytes});
     waiting_ += held.bytes;
+    alike_ = false;
   }
   held.next_free = std::exchange(first_free_, static_cast<std::uint32_t>(block));
 }
@@ -83,12 +93,14 @@ void CountingMemory::catch_up(StreamMark mark) {
   while (!freed_.empty() && freed_.front().mark <= mark) {
     waiting_ -= freed_.front().bytes;
     freed_.pop_front();
+    alike_ = false;
   }
 }
 
 void CountingMemory::empty_cache() {
   synchronize();
   reserved_ = live_;
+  alike_ = false;
 }
 
 void CountingMemory::relabel(Block block, Label label) {
@@ -101,6 +113,7 @@ void CountingMemory::relabel(Block block, Label label) {
 
 HostBlock CountingMemory::allocate_host(Bytes requested, HostKind kind, Component component) {
   if (requested <= 0) return kNoHostBlock;
+  alike_ = false;
   const Bytes bytes = host_bytes(requested, kind);
   host_blocks_.push_back({.bytes = bytes, .label = {.component = component}});
   host_live_ += bytes;
@@ -114,6 +127,7 @@ HostBlock CountingMemory::allocate_host(Bytes requested, HostKind kind, Componen
 
 void CountingMemory::free_host(HostBlock block) {
   if (block == kNoHostBlock) return;
+  alike_ = false;
   Held& held = host_blocks_[static_cast<std::uint32_t>(block)];
   host_components_[held.label.component] -= held.bytes;
   host_live_ -= std::exchange(held.bytes, 0);
@@ -158,6 +172,47 @@ void CountingMemory::begin_moments() {
 std::vector<CountingMemory::Moment>& CountingMemory::end_moments() {
   end_moment({});
   return moments_;
+}
+
+void CountingMemory::begin() {
+  segments_.clear();
+  watching_ = alike_ = true;
+  resume();
+}
+
+void CountingMemory::resume() {
+  if (!watching_) return;
+  inside_ = true;
+  segments_.emplace_back();
+  start_live_ = live_;
+  start_ = components_;
+  start_allocations_ = allocations_;
+}
+
+void CountingMemory::pause() {
+  if (!inside_) return;
+  inside_ = false;
+  segments_.back().change = components_ - start_;
+  segments_.back().allocations = allocations_ - start_allocations_;
+}
+
+bool CountingMemory::closed() {
+  if (!watching_ || !alike_) return false;
+  // As many bytes of every kind came as went, so the next period finds what this one found.
+  Breakdown left = inside_ ? components_ - start_ : Breakdown{};
+  for (const Segment& segment : segments_) left += segment.change;
+  if (left != Breakdown{}) return false;
+  pause();
+  watching_ = false;
+  return true;
+}
+
+void CountingMemory::apply(std::size_t index) {
+  const Segment& segment = segments_[index];
+  if (segment.highest > 0) reach(live_ + segment.highest, components_ + segment.at_highest);
+  live_ += segment.change.total();
+  for (std::size_t i = 0; i < kComponents; ++i) change(static_cast<Component>(i), segment.change.bytes[i]);
+  allocations_ += segment.allocations;
 }
 
 }  // namespace headroom

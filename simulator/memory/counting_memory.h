@@ -4,6 +4,7 @@
 #include <deque>
 #include <vector>
 
+#include "simulator/memory/growing_steps.h"
 #include "simulator/memory/memory.h"
 
 namespace headroom {
@@ -15,7 +16,7 @@ namespace headroom {
 /// the host has waited for a later mark (VirtualDevice::run_ahead): it is not live any more, but active. An
 /// allocator that never fragmented would reserve the highest active value since its cache was last emptied:
 /// `reserved`, never below what is live.
-class CountingMemory final : public Memory {
+class CountingMemory final : public Memory, private GrowingSteps {
  public:
   /// `moments`: also note the highest live and active values between one operation's work and the next (see
   /// `end_moments`).
@@ -32,6 +33,9 @@ class CountingMemory final : public Memory {
   void synchronize() override { catch_up(marks_); }
   StreamMark record_event(Stream) override { return ++marks_; }
   void wait_event(StreamMark mark) override { catch_up(mark); }
+  Repetition* repetition() override { return leaves_out_ && !moments_wanted_ ? this : nullptr; }
+  /// False: repetitions are executed too. What is left out changes no figure but `end_moments`.
+  void leave_out_repetitions(bool leave_out) { leaves_out_ = leave_out; }
   bool wants_operations() const override { return moments_wanted_; }
   void run(const Operation& operation) override;
 
@@ -77,10 +81,26 @@ class CountingMemory final : public Memory {
     StreamMark mark = 0;
     Bytes bytes = 0;
   };
+  /// What a part of a watched period did.
+  struct Segment {
+    Breakdown change;      ///< of live bytes by component
+    Bytes highest = 0;     ///< live above the segment's start, at its highest
+    Breakdown at_highest;  ///< change of live bytes at the first such moment
+    std::int64_t allocations = 0;
+  };
   void rise(Bytes bytes, Component component);
+  void reach(Bytes live, const Breakdown& components);
   void change(Component component, Bytes bytes);
   void catch_up(StreamMark mark);
   void end_moment(Label label);
+  void begin() override;
+  void pause() override;
+  void resume() override;
+  bool closed() override;
+  void stop() override { watching_ = inside_ = false; }
+  void apply(std::size_t segment) override;
+  bool only_sums() const override { return true; }
+  void stand_for(std::int64_t times) override { stands_for_ = times; }
 
   bool moments_wanted_, runs_ahead_;
   Label last_;  ///< of the operation before, or of the first allocation for another module since
@@ -96,6 +116,13 @@ class CountingMemory final : public Memory {
   Moment moment_;                                    ///< the one that runs
   std::array<std::uint32_t, kComponents> counts_{};  ///< `components_` in units of kMinBlock
   std::vector<Moment> moments_;
+  bool leaves_out_ = true;
+  bool watching_ = false, inside_ = false;  ///< a period; one of its segments
+  bool alike_ = false;                      ///< nothing has happened that another period would do differently
+  Bytes start_live_ = 0;                    ///< of the segment
+  Breakdown start_;
+  std::int64_t start_allocations_ = 0, stands_for_ = 1;
+  std::vector<Segment> segments_;
 };
 
 }  // namespace headroom

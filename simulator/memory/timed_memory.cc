@@ -9,7 +9,51 @@ namespace headroom {
 
 void TimedMemory::run(const Operation& operation) {
   inner().run(operation);
-  seconds_ += repeat * seconds(operation);
+  if (timed()) seconds_ += repeat * stands_for_ * seconds(operation);
+}
+
+void TimedMemory::begin() {
+  repetition_->begin();
+  watching_ = true;
+  segments_.clear();
+  segment_start_ = seconds_;
+}
+
+void TimedMemory::pause() {
+  repetition_->pause();
+  if (watching_) segments_.push_back(seconds_ - segment_start_);
+}
+
+void TimedMemory::resume() {
+  repetition_->resume();
+  segment_start_ = seconds_;
+}
+
+bool TimedMemory::closed() {
+  if (!repetition_->closed()) return false;
+  segments_.push_back(seconds_ - segment_start_);
+  watching_ = false;
+  return true;
+}
+
+void TimedMemory::stop() {
+  repetition_->stop();
+  watching_ = false;
+}
+
+bool TimedMemory::only_sums() const {
+  const auto* steps = dynamic_cast<const GrowingSteps*>(repetition_);
+  return steps != nullptr && steps->only_sums();
+}
+
+void TimedMemory::stand_for(std::int64_t times) {
+  if (auto* steps = dynamic_cast<GrowingSteps*>(repetition_)) steps->stand_for(times);
+  stands_for_ = static_cast<double>(times);
+}
+
+void TimedMemory::apply(std::size_t segment) {
+  repetition_->apply(segment);
+  seconds_ += segments_[segment];
 }
 
 double TimedMemory::take_seconds() {

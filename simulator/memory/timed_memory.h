@@ -1,20 +1,29 @@
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include "simulator/hardware/hardware.h"
 #include "simulator/memory/forwarding_memory.h"
+#include "simulator/memory/growing_steps.h"
 
 namespace headroom {
 
 /// Passes everything on to another Memory and adds up the seconds that the program's operations would take on
-/// a card. Operations are taken one after the other: overlap of streams is not counted.
-class TimedMemory final : public ForwardingMemory {
+/// a card; none where the card's rates are not known. Operations are taken one after the other: overlap of
+/// streams is not counted. Left-out repetitions take what the executed one took.
+class TimedMemory final : public ForwardingMemory, private GrowingSteps {
  public:
   /// `nodes`: over which groups of more than `gpus_per_node` ranks are spread.
   TimedMemory(Memory& inner, const Hardware& hardware, std::int64_t gpus_per_node)
       : ForwardingMemory(inner), hardware_(hardware), gpus_per_node_(gpus_per_node) {}
 
-  bool wants_operations() const override { return true; }
+  bool wants_operations() const override { return timed() || inner().wants_operations(); }
   void run(const Operation& operation) override;
+  Repetition* repetition() override {
+    repetition_ = inner().repetition();
+    return repetition_ == nullptr ? nullptr : this;
+  }
 
   /// How many equal pieces of work the running one stands for.
   double repeat = 1;
@@ -22,11 +31,23 @@ class TimedMemory final : public ForwardingMemory {
   double take_seconds();
 
  private:
+  bool timed() const { return hardware_.memory_bandwidth > 0; }
   double seconds(const Operation& operation) const;
+  void begin() override;
+  void pause() override;
+  void resume() override;
+  bool closed() override;
+  void stop() override;
+  void apply(std::size_t segment) override;
+  bool only_sums() const override;
+  void stand_for(std::int64_t times) override;
 
   const Hardware& hardware_;
   std::int64_t gpus_per_node_;
-  double seconds_ = 0;
+  double seconds_ = 0, segment_start_ = 0, stands_for_ = 1;
+  Repetition* repetition_ = nullptr;  ///< of the inner memory
+  bool watching_ = false;
+  std::vector<double> segments_;  ///< seconds of the watched period's
 };
 
 }  // namespace headroom

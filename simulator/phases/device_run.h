@@ -1,5 +1,9 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "models/base/result.h"
 #include "simulator/hardware/hardware.h"
 #include "simulator/job/job.h"
@@ -14,14 +18,24 @@ enum class Fidelity {
   every_allocation,  ///< the simulated caching allocator: reserved and fragmentation too
 };
 
-/// Runs a job's step, action by action, on one GPU of each kind (a pool; in it, a stage of the longest
-/// pipeline) with all processes that live there: trainers
-/// over a Memory, rollout and reward engines by their accounts, contexts and communicators beside them.
-/// Processes act one after the other; while one acts, the others hold what they hold, so a phase's peak is
-/// the highest sum at one moment.
+/// A GPU that stands for all of its pool that do the same. GPUs hold different parts of a model where a
+/// pipeline's stages differ: there are as many kinds as the longest pipeline has stages, each of equally many
+/// neighbouring ranks.
+struct GpuKind {
+  const Pool* pool = nullptr;
+  std::int64_t rank = 0;  ///< the first of the kind, in its pool
+  std::int64_t alike = 1;
+};
+/// Of all pools of `job`, in order. Pointers into `job`.
+std::vector<GpuKind> gpu_kinds(const Job& job);
+
+/// Runs a job's step, action by action, on one GPU of each kind with all processes that live there: trainers
+/// over a Memory, rollout and reward engines by their accounts, contexts and communicators beside them. A
+/// phase's peak is the highest sum at one moment.
 ///
 /// The host side is a node's: what each of its GPUs' processes hold, loading at init, and the processes
-/// themselves. Seconds come from the operations that the program runs. Errors: what no program covers.
+/// themselves. Seconds come from the operations that the program runs. Out of memory is a result (in the
+/// phase's row), not an error. Errors: the job violates `validate_job`, or holds what no program covers.
 Result<Report> run_on_device(const Job& job, const Hardware& hardware, Fidelity fidelity);
 
 /// The same for the first pool with its trainer on a real machine, every allocation real, and with the

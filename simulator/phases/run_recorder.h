@@ -1,38 +1,69 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <unordered_map>
+#include <vector>
 
-#include "simulator/allocator/caching_allocator.h"
-#include "simulator/memory/operation.h"
+#include "simulator/memory/recording_memory.h"
+#include "simulator/memory/simulated_memory.h"
 #include "simulator/replay/snapshot_recorder.h"
+#include "simulator/report/report.h"
 #include "simulator/tape/core/names.h"
 
 namespace headroom {
 
-/// Records a simulated run as PyTorch records a real one. An allocation's stack is, from the innermost frame:
-/// its operation in its module, the modules around that one, and what the bytes are for. Phases are
-/// annotations.
+/// The complete stream of a training process, with the module paths that its labels index. Operations are
+/// `tape::operation_text`.
+struct EventStream {
+  std::string process;      ///< its name
+  std::int64_t device = 0;  ///< global index of its GPU
+  std::vector<MemoryEvent> events;
+  std::vector<std::string> modules;
+};
+
+/// Looks on as a training process runs over the simulated allocator: its stream of allocations, a snapshot as
+/// PyTorch records a real run, what lives at one moment. In the snapshot an allocation's stack is, from the
+/// innermost frame: its operation in its module, the modules around that one, and what the bytes are for.
+/// Phases are annotations.
 class RunRecorder {
  public:
-  allocator::Observer& observer() { return recorder_; }
+  struct Wanted {
+    bool stream = false, snapshot = false;
+    std::int64_t holders_at = 0;  ///< number of the allocation (from 1) whose moment `holders` shows; 0: none
+  };
+  explicit RunRecorder(const Wanted& wanted) : wanted_(wanted) {}
+  RunRecorder(const RunRecorder&) = delete;
+  RunRecorder& operator=(const RunRecorder&) = delete;
 
-  /// Before each allocation; `modules` are the program's.
-  void before_allocation(Label label, const tape::ModuleNames& modules);
-  void begin_phase(const std::string& name) { recorder_.begin_phase(name); }
-  void end_phase(const std::string& name) { recorder_.end_phase(name); }
+  /// Once, before the process's first allocation: the Memory that its program is to call in place of
+  /// `memory`. `modules` are the program's, set before that allocation. What follows reads both, so it is
+  /// called while the process exists.
+  Memory& attach(SimulatedMemory& memory);
+  void set_modules(const tape::ModuleNames& modules) { modules_ = &modules; }
 
-  replay::Snapshot finish(const allocator::CachingAllocator& allocator, std::string_view conf) {
-    return recorder_.finish(allocator, conf);
-  }
+  void begin_phase(const std::string& name) { snapshot_.begin_phase(name); }
+  void end_phase(const std::string& name) { snapshot_.end_phase(name); }
+
+  std::vector<MemoryEvent> events() const;
+  std::vector<std::string> modules() const;
+  /// The recorder is empty afterwards.
+  replay::Snapshot snapshot(std::string_view conf) { return snapshot_.finish(memory_->allocator(), conf); }
+  /// Blocks of equal label together, the largest first, at most `count`.
+  std::vector<Holder> holders(std::size_t count) const;
 
  private:
+  void before_allocation(Label label);
   replay::StackId stack_of(Label label, const std::string& module);
 
-  replay::SnapshotRecorder recorder_;
+  Wanted wanted_;
+  SimulatedMemory* memory_ = nullptr;
+  const tape::ModuleNames* modules_ = nullptr;
+  std::optional<RecordingMemory> recording_;
+  replay::SnapshotRecorder snapshot_;
   std::unordered_map<std::uint64_t, replay::StackId> stacks_;  ///< by label
 };
 

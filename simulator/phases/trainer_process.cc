@@ -1,11 +1,14 @@
 #include "simulator/phases/trainer_process.h"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "simulator/allocator/virtual_device.h"
 #include "simulator/memory/counting_memory.h"
 #include "simulator/memory/simulated_memory.h"
 #include "simulator/memory/timed_memory.h"
+#include "simulator/phases/run_recorder.h"
 #include "simulator/phases/trainer.h"
 
 namespace headroom {
@@ -31,8 +34,12 @@ class CountedBlocks {
   }
   void set_others(Bytes) {}
   void set_expandable(bool) {}
+  RunRecorder* recorder() { return nullptr; }
+  void leave_out_repetitions(bool leave_out) { memory_.leave_out_repetitions(leave_out); }
+  bool left_out_wrongly() const { return false; }
   std::optional<std::string> out_of_memory() const { return std::nullopt; }
   std::int64_t allocations() const { return memory_.allocations(); }
+  std::int64_t peak_allocation() const { return 0; }
   std::int64_t segments() const { return 0; }
   std::int64_t retries() const { return 0; }
   Bytes inactive_split() const { return 0; }
@@ -44,13 +51,17 @@ class CountedBlocks {
 /// The simulated caching allocator, over the model of a device or a real machine.
 class SimulatedBlocks {
  public:
+  /// `limit`: of the card; 0: none. With a recorder, programs call what it returns.
   SimulatedBlocks(const allocator::AllocatorSettings& settings, Bytes limit, bool runs_ahead,
-                  bool collectives, Machine* machine = nullptr)
+                  bool collectives, Machine* machine = nullptr, RunRecorder* recorder = nullptr)
       : settings_(settings),
         machine_(machine),
-        device_(limit),
+        recorder_(recorder),
+        device_(limit > 0 ? limit : std::numeric_limits<Bytes>::max() / 4),
         memory_(settings, machine != nullptr ? machine->device() : device_),
-        working_(machine != nullptr ? machine->attach(memory_) : memory_) {
+        working_(machine != nullptr    ? machine->attach(memory_)
+                 : recorder != nullptr ? recorder->attach(memory_)
+                                       : memory_) {
     if (runs_ahead) device_.run_ahead();
     if (collectives) device_.expect_collectives();
   }
@@ -85,8 +96,12 @@ class SimulatedBlocks {
     settings_.expandable_segments = on;
     memory_.allocator().change_settings(settings_);
   }
+  RunRecorder* recorder() { return recorder_; }
+  void leave_out_repetitions(bool leave_out) { memory_.leave_out_repetitions(leave_out); }
+  bool left_out_wrongly() const { return memory_.left_out_wrongly(); }
   std::optional<std::string> out_of_memory() const { return memory_.out_of_memory(); }
   std::int64_t allocations() const { return memory_.allocations(); }
+  std::int64_t peak_allocation() const { return memory_.peak_allocation(); }
   std::int64_t segments() const { return allocator().statistics().all.segment.current; }
   std::int64_t retries() const { return allocator().statistics().num_alloc_retries; }
   Bytes inactive_split() const { return allocator().inactive_split(); }
@@ -97,9 +112,10 @@ class SimulatedBlocks {
   allocator::AllocatorSettings settings_;
   Bytes others_ = 0;
   Machine* machine_;
+  RunRecorder* recorder_;
   allocator::VirtualDevice device_;
   SimulatedMemory memory_;
-  Memory& working_;  ///< what programs call: `memory_`, or the machine over it
+  Memory& working_;  ///< what programs call: `memory_`, or the machine or the recorder over it
 };
 
 /// The process's program over `Blocks`.
@@ -113,6 +129,7 @@ class ProgramProcess final : public TrainerProcess {
         timed_(blocks_.memory(), hardware, pool.gpus_per_node),
         program_(job, timed_, phases::traits_of(hardware), rank) {
     program_.repeat = &timed_.repeat;
+    if (RunRecorder* recorder = blocks_.recorder()) recorder->set_modules(program_.tape().modules());
   }
 
   Status act(const Action& action, int step) override {
@@ -125,11 +142,21 @@ class ProgramProcess final : public TrainerProcess {
     return {};
   }
   void set_others(Bytes bytes) override { blocks_.set_others(bytes); }
+  void begin_phase(const std::string& name) override {
+    if (RunRecorder* recorder = blocks_.recorder()) recorder->begin_phase(name);
+  }
+  void end_phase(const std::string& name) override {
+    if (RunRecorder* recorder = blocks_.recorder()) recorder->end_phase(name);
+  }
+  void mark(Bytes bytes) override { program_.mark(bytes); }
+  void leave_out_repetitions(bool leave_out) override { blocks_.leave_out_repetitions(leave_out); }
+  bool left_out_wrongly() const override { return blocks_.left_out_wrongly(); }
   State now() const override { return blocks_.now(); }
   Piece take_piece() override { return blocks_.take_piece(); }
   double take_seconds() override { return timed_.take_seconds(); }
   std::optional<std::string> out_of_memory() const override { return blocks_.out_of_memory(); }
   std::int64_t allocations() const override { return blocks_.allocations(); }
+  std::int64_t peak_allocation() const override { return blocks_.peak_allocation(); }
   std::int64_t segments() const override { return blocks_.segments(); }
   std::int64_t retries() const override { return blocks_.retries(); }
   Bytes inactive_split() const override { return blocks_.inactive_split(); }
@@ -147,27 +174,38 @@ bool runs_ahead(const Job& job) {
                      [](const Role& role) { return role.sharding.kind == ShardingKind::fsdp1; });
 }
 
-MakeTrainer program_on(Machine& machine) {
-  return [&machine](const Job& job, const Process& process, const Pool& pool, const Hardware& hardware,
-                    std::int64_t rank) -> Result<std::unique_ptr<TrainerProcess>> {
+namespace {
+
+/// Over the simulated allocator of a card, or of the machine's.
+MakeTrainer program_simulated(Machine* machine, std::string process_recorded, RunRecorder* recorder) {
+  return [machine, recorder, process_recorded = std::move(process_recorded)](
+             const Job& job, const Process& process, const Pool& pool, const Hardware& hardware,
+             std::int64_t rank) -> Result<std::unique_ptr<TrainerProcess>> {
     HEADROOM_ASSIGN(const allocator::AllocatorSettings settings,
                     allocator::parse_allocator_settings(process.allocator_settings));
-    return std::make_unique<ProgramProcess<SimulatedBlocks>>(job, pool, hardware, rank, settings,
-                                                             hardware.total_memory, runs_ahead(job),
-                                                             process.communicators > 0, &machine);
+    const Bytes card = job.device_memory > 0 ? job.device_memory : hardware.total_memory;
+    return std::make_unique<ProgramProcess<SimulatedBlocks>>(
+        job, pool, hardware, rank, settings, card, runs_ahead(job), process.communicators > 0, machine,
+        process.name == process_recorded ? recorder : nullptr);
   };
 }
 
+}  // namespace
+
+MakeTrainer program_on(Machine& machine) {
+  return program_simulated(&machine, {}, nullptr);
+}
+
+MakeTrainer program_recorded(const std::string& process, RunRecorder& recorder) {
+  return program_simulated(nullptr, process, &recorder);
+}
+
 MakeTrainer program_over(Fidelity fidelity) {
-  return [fidelity](const Job& job, const Process& process, const Pool& pool, const Hardware& hardware,
-                    std::int64_t rank) -> Result<std::unique_ptr<TrainerProcess>> {
-    HEADROOM_ASSIGN(const allocator::AllocatorSettings settings,
-                    allocator::parse_allocator_settings(process.allocator_settings));
-    if (fidelity == Fidelity::live_bytes)
-      return std::make_unique<ProgramProcess<CountedBlocks>>(job, pool, hardware, rank, runs_ahead(job));
-    const Bytes card = job.device_memory > 0 ? job.device_memory : hardware.total_memory;
-    return std::make_unique<ProgramProcess<SimulatedBlocks>>(job, pool, hardware, rank, settings, card,
-                                                             runs_ahead(job), process.communicators > 0);
+  if (fidelity == Fidelity::every_allocation) return program_simulated(nullptr, {}, nullptr);
+  return [](const Job& job, const Process& process, const Pool& pool, const Hardware& hardware,
+            std::int64_t rank) -> Result<std::unique_ptr<TrainerProcess>> {
+    HEADROOM_TRY(allocator::parse_allocator_settings(process.allocator_settings));
+    return std::make_unique<ProgramProcess<CountedBlocks>>(job, pool, hardware, rank, runs_ahead(job));
   };
 }
 

@@ -12,6 +12,8 @@
 
 namespace headroom {
 
+class RunRecorder;
+
 /// A training process as a device's run sees it: actions go in, memory and seconds come out.
 class TrainerProcess {
  public:
@@ -22,6 +24,17 @@ class TrainerProcess {
 
   /// What others hold of the card from now on: an allocator finds only the rest.
   virtual void set_others(Bytes) {}
+
+  /// Around every phase that has a row.
+  virtual void begin_phase(const std::string& /*name*/) {}
+  virtual void end_phase(const std::string& /*name*/) {}
+  /// What a recorder leaves at the start of a phase in a trace: a tensor made and dropped.
+  virtual void mark(Bytes) {}
+
+  /// Whether equal layers of a decoded token are left out where their effect is proved; from the start on.
+  virtual void leave_out_repetitions(bool) {}
+  /// What was left out would have gone another way after all: the run's figures are void, run again without.
+  virtual bool left_out_wrongly() const { return false; }
 
   struct State {
     Breakdown allocated;
@@ -39,6 +52,8 @@ class TrainerProcess {
 
   virtual std::optional<std::string> out_of_memory() const { return std::nullopt; }
   virtual std::int64_t allocations() const { return 0; }
+  /// The one, counted from 1, at which the highest allocated value so far was reached; 0: not known.
+  virtual std::int64_t peak_allocation() const { return 0; }
   virtual std::int64_t segments() const { return 0; }
   virtual std::int64_t retries() const { return 0; }
   virtual Bytes inactive_split() const { return 0; }
@@ -56,12 +71,15 @@ bool runs_ahead(const Job& job);
 /// The process's program over a Memory of that fidelity.
 MakeTrainer program_over(Fidelity fidelity);
 
+/// Over the simulated allocator, with `recorder`, which outlives what is made, on the process named
+/// `process`.
+MakeTrainer program_recorded(const std::string& process, RunRecorder& recorder);
+
 /// The process's program on a real machine, which outlives it; one at a time.
 MakeTrainer program_on(Machine& machine);
 
-/// `run_on_device` with trainers of the caller's making; `executor` names it in the report. With a `machine`
-/// its phases are the machine's too, and only the first pool runs.
+/// `run_on_device` with trainers of the caller's making; `executor` names it in the report.
 Result<Report> run_on_device(const Job& job, const Hardware& hardware, const MakeTrainer& make_trainer,
-                             std::string executor, Machine* machine = nullptr);
+                             std::string executor);
 
 }  // namespace headroom

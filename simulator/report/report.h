@@ -56,7 +56,7 @@ struct DeviceReport {
   std::string pool;                 ///< empty, or the pool of separate rollout GPUs
   std::optional<Bytes> budget;      ///< of its pool, where that has one of its own
   std::vector<PhaseReport> phases;  ///< in order of execution
-  std::vector<Holder> holders;      ///< at the overall peak, largest first (simulate)
+  std::vector<Holder> holders;      ///< at its trainer's peak, largest first (simulate)
 };
 
 struct Warning {

@@ -1,6 +1,7 @@
 #include <benchmark/benchmark.h>
 
 #include "planner/frameworks/registry.h"
+#include "simulator/hardware/library.h"
 #include "simulator/phases/simulate.h"
 
 namespace headroom {
@@ -34,12 +35,13 @@ Job job(std::int64_t response) {
 
 /// One step with `range` generated tokens, every allocation executed.
 void PpoStep(benchmark::State& state) {
+  const Hardware hardware = load_hardware("h200").value();
   const Job ppo = job(state.range(0));
   std::int64_t events = 0;
   for (auto _ : state) {
     SimulateOptions options;
     options.leave_out_repetitions = state.range(1) != 0;
-    const Result<Report> report = simulate(ppo, options);
+    const Result<Report> report = simulate(ppo, hardware, options);
     events = 0;
     for (const PhaseReport& phase : report->devices[0].phases) events += phase.processes[0].n_allocs;
   }

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "simulator/phases/device_run.h"
-#include "simulator/phases/simulate.h"
 #include "validator/cuda/device.h"
 #include "validator/executor/gpu_machine.h"
 
@@ -40,14 +39,6 @@ Status open_groups(const Job& job, Groups& groups, Probe& out) {
   return {};
 }
 
-Result<Report> run(const Job& job, const ProbeOptions& options, GpuMachine& machine) {
-  if (job.processes.size() > 1) return run_on_device(job, options.hardware, machine);
-  SimulateOptions simulation;
-  simulation.traits = options.traits;
-  simulation.machine = &machine;
-  return simulate(job, simulation);
-}
-
 }  // namespace
 
 Result<Probe> probe(const Job& job, const ProbeOptions& options) {
@@ -71,7 +62,7 @@ Result<Probe> probe(const Job& job, const ProbeOptions& options) {
   HEADROOM_ASSIGN(const DeviceUse use, device_use());
   out.outside = use.used - out.used_by_others;
   GpuMachine machine(device, streams, worker, PhaseMeter(device, std::move(nvml)), options.ordinal, out);
-  HEADROOM_ASSIGN(out.report, run(job, options, machine));
+  HEADROOM_ASSIGN(out.report, run_on_device(job, options.hardware, machine));
   for (const auto& [kind, count] : worker.counts())
     out.work[kind] = {count.operations, count.touched, count.bytes, count.flops};
   out.touched = worker.touched();

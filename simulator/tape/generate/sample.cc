@@ -1,5 +1,8 @@
 #include "simulator/tape/generate/sample.h"
 
+#include <algorithm>
+
+#include "simulator/memory/growing_steps.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/losses.h"
 #include "simulator/tape/operations/pointwise.h"
@@ -49,12 +52,48 @@ class Sampler {
     for (std::int64_t i = 0; i < options_.new_tokens; ++i) {
       synchronize();
       token(i);
+      if (i + 1 == kBeforeLeaps) i = leap(i);
     }
     synchronize();
     return finish();
   }
 
  private:
+  static constexpr std::int64_t kBeforeLeaps = 3;   ///< prefill, and tokens that find what one left
+  static constexpr std::int64_t kAfterLeaps = 2;    ///< the last finds what one left, and has the peaks
+  static constexpr std::int64_t kMostLeaps = 16;    ///< seconds grow along a gently bent line
+  static constexpr std::int64_t kShortestLeap = 3;  ///< tokens
+
+  /// Where only sums count, few of the tokens after number `done` stand for nearly all that remain. Returns
+  /// the number of the last token that is over.
+  std::int64_t leap(std::int64_t done) {
+    auto* steps = dynamic_cast<GrowingSteps*>(tape_.memory().repetition());
+    if (steps == nullptr || !steps->only_sums() || options_.forward || model_.hooks != nullptr ||
+        !cache_.keeps_all())
+      return done;
+    const std::int64_t last = options_.new_tokens - 1 - kAfterLeaps;
+    const std::int64_t longest = std::max(kShortestLeap, ceil_div(last - done, kMostLeaps) | 1);
+    while (last - done >= kShortestLeap) {
+      // An odd number of tokens has one in its middle.
+      const std::int64_t tokens = std::min(longest, (last - done - 1) | 1), before = tokens / 2;
+      skip(*steps, before, done + before);
+      steps->stand_for(tokens);
+      synchronize();
+      token(done + before + 1);
+      done += tokens;
+      skip(*steps, before, done);
+    }
+    return done;
+  }
+
+  /// What is kept becomes that of `tokens` more, of which number `last` is the last.
+  void skip(GrowingSteps& steps, std::int64_t tokens, std::int64_t last) {
+    steps.stand_for(0);
+    for (std::size_t layer = 0; layer < cache_.layers.size(); ++layer) cache_.grow(tape_, layer, tokens);
+    ids_ = integers({batch_, prompt_ + last + 1}, kTokens);
+    steps.stand_for(1);
+  }
+
   Tensor integers(const Shape& shape, std::uint16_t name) { return tape_.empty(shape, DType::int64, name); }
   Tensor flags(const Shape& shape, std::uint16_t name) { return tape_.empty(shape, DType::boolean, name); }
 

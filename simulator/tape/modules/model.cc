@@ -14,6 +14,7 @@
 #include "simulator/tape/operations/linear.h"
 #include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/views.h"
+#include "simulator/tape/operations/work.h"
 
 namespace headroom::tape {
 namespace {
@@ -62,14 +63,21 @@ void KvCache::slide(Tape& tape, std::size_t layer, Tensor& keys, Tensor& values,
   values = std::move(all_values);
 }
 
-void KvCache::grow(Tape& tape, std::size_t layer) {
+void KvCache::grow(Tape& tape, std::size_t layer, std::int64_t tokens) {
   const ComponentScope component(tape, Component::kv_cache);
   for (Tensor* tensor : {&layers[layer].keys, &layers[layer].values}) {
     Shape shape = tensor->shape();
-    ++shape.size[static_cast<std::size_t>(shape.rank - 2)];
+    shape.size[static_cast<std::size_t>(shape.rank - 2)] += tokens;
     set_contiguous(shape);
-    *tensor = tape.empty(shape, tensor->dtype(), kCat);
+    Tensor grown = tape.empty(shape, tensor->dtype(), kCat);
+    if (tape.wants_operations()) Work(tape, OperationKind::copy, kCat).in(*tensor).out(grown).run();
+    *tensor = std::move(grown);
   }
+}
+
+bool KvCache::keeps_all() const {
+  return std::none_of(layers.begin(), layers.end(),
+                      [](const LayerCache& layer) { return layer.window.defined(); });
 }
 
 void KvCache::clear() {

@@ -64,8 +64,10 @@ struct KvCache {
   /// The same for a layer that keeps no more than the last `window` - 1 tokens: the joined tensors are handed
   /// out in place of `keys` and `values`, and stay until the next token behind the views that are kept.
   void slide(Tape& tape, std::size_t layer, Tensor& keys, Tensor& values, std::int64_t window);
-  /// The same for one more token whose keys and values nobody made.
-  void grow(Tape& tape, std::size_t layer);
+  /// The same for more tokens whose keys and values nobody made.
+  void grow(Tape& tape, std::size_t layer, std::int64_t tokens = 1);
+  /// Whether every layer keeps all tokens.
+  bool keeps_all() const;
   /// As the cache object dies: last layer first, keys then values.
   void clear();
 

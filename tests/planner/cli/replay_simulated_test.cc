@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "planner/cli/replay.h"
@@ -22,35 +23,55 @@ Outcome run_words(const std::vector<std::string>& words) {
   return run_words(std::vector<Command>{replay_command(), simulate_command()}, words);
 }
 
-class SimulatedPickle : public testing::TestWithParam<const char*> {
+/// A run with its trainer's snapshot and stream written beside its report.
+struct Case {
+  const char* name;
+  std::string config;
+  std::vector<std::string> flags;  ///< of `simulate`
+  std::int64_t device;             ///< whose trainer is recorded
+};
+
+class Simulated : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
-    path_ = (std::filesystem::temp_directory_path() /
-             ("headroom_simulated_" + std::string(GetParam()) + ".pickle"))
-                .string();
-    const std::string config = test::data("rlhf/" + std::string(GetParam()) + ".json").string();
-    simulated_ = run_words({"simulate", config, "--pickle", path_, "--json", "-", "--quiet"});
+    const std::string stem =
+        (std::filesystem::temp_directory_path() / ("headroom_simulated_" + std::string(GetParam().name)))
+            .string();
+    pickle_ = stem + ".pickle";
+    events_ = stem + ".events.json";
+    std::vector<std::string> words = {"simulate", GetParam().config, "--pickle", pickle_,  "--events",
+                                      events_,    "--json",          "-",        "--quiet"};
+    words.insert(words.end(), GetParam().flags.begin(), GetParam().flags.end());
+    const Outcome simulated = run_words(words);
+    ASSERT_EQ(simulated.code, kDone) << simulated.err;
+    for (const json& device : json::parse(simulated.out)["devices"])
+      if (device["device"] == GetParam().device)
+        for (const json& phase : device["phases"])
+          for (const json& process : phase["processes"])
+            if (process["process"] == "trainer") rows_.push_back({phase["phase"], process});
+    ASSERT_FALSE(rows_.empty());
   }
-  void TearDown() override { std::filesystem::remove(path_); }
+  void TearDown() override {
+    std::filesystem::remove(pickle_);
+    std::filesystem::remove(events_);
+  }
 
-  std::string path_;
-  Outcome simulated_;
+  std::string pickle_, events_;
+  std::vector<std::pair<std::string, json>> rows_;  ///< of the trainer, by phase
 };
 
 /// What a simulation reports, replay finds again in the snapshot that it wrote.
-TEST_P(SimulatedPickle, ReplaysToTheReport) {
-  ASSERT_EQ(simulated_.code, kDone) << simulated_.err;
-  const json phases = json::parse(simulated_.out)["devices"][0]["phases"];
-  const Outcome replayed = run_words({"replay", path_, "--no-what-if", "--json", "-"});
+TEST_P(Simulated, SnapshotReplaysToTheReport) {
+  const Outcome replayed = run_words({"replay", pickle_, "--no-what-if", "--json", "-"});
   ASSERT_EQ(replayed.code, kDone) << replayed.err;
   const json found = json::parse(replayed.out)["devices"][0];
-  ASSERT_EQ(found["phases"].size(), phases.size());
+  ASSERT_EQ(found["phases"].size(), rows_.size());
   std::int64_t allocated = 0, reserved = 0;
-  for (std::size_t i = 0; i < phases.size(); ++i) {
-    const json& expected = phases[i]["processes"][0];
-    EXPECT_EQ(found["phases"][i]["phase"], phases[i]["phase"]);
-    EXPECT_EQ(found["phases"][i]["allocated_end"], expected["allocated_end"]) << phases[i]["phase"];
-    EXPECT_EQ(found["phases"][i]["reserved_end"], expected["reserved_end"]) << phases[i]["phase"];
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const auto& [phase, expected] = rows_[i];
+    EXPECT_EQ(found["phases"][i]["phase"], phase);
+    EXPECT_EQ(found["phases"][i]["allocated_end"], expected["allocated_end"]) << phase;
+    EXPECT_EQ(found["phases"][i]["reserved_end"], expected["reserved_end"]) << phase;
     allocated = std::max<std::int64_t>(allocated, expected["peak_allocated"]);
     reserved = std::max<std::int64_t>(reserved, expected["peak_reserved"]);
   }
@@ -59,9 +80,8 @@ TEST_P(SimulatedPickle, ReplaysToTheReport) {
   EXPECT_TRUE(found["missing"].empty());
 }
 
-TEST_P(SimulatedPickle, NamesOperationsAndModules) {
-  ASSERT_EQ(simulated_.code, kDone) << simulated_.err;
-  const replay::Snapshot snapshot = replay::read_snapshot(path_).value();
+TEST_P(Simulated, SnapshotNamesOperationsAndModules) {
+  const replay::Snapshot snapshot = replay::read_snapshot(pickle_).value();
   std::vector<std::string> frames;
   for (std::size_t i = 0; i < snapshot.events.size(); ++i)
     if (snapshot.events[i].action == replay::TraceAction::alloc)
@@ -71,7 +91,46 @@ TEST_P(SimulatedPickle, NamesOperationsAndModules) {
   EXPECT_THAT(frames, Contains("component:0 weights"));
 }
 
-INSTANTIATE_TEST_SUITE_P(OfRecordedCases, SimulatedPickle, testing::Values("fr-opt", "fr-qwen2-lora"));
+/// Every allocation of the report is in the stream, which says whose it is.
+TEST_P(Simulated, StreamHasEveryAllocation) {
+  std::ifstream file(events_);
+  const json stream = json::parse(file);
+  EXPECT_EQ(stream["process"], "trainer");
+  EXPECT_EQ(stream["device"], GetParam().device);
+  std::int64_t expected = 0, found = 0;
+  for (const auto& [phase, row] : rows_) expected += row["n_allocs"].get<std::int64_t>();
+  for (const json& event : stream["events"]) found += event[0] == "a" ? 1 : 0;
+  EXPECT_EQ(found, expected);
+}
+
+std::string example(const std::string& name) {
+  return test::source("configs/examples/verl/" + name);
+}
+
+std::vector<Case> cases() {
+  const std::vector<std::string> one_step = {"--steps", "1"};
+  return {{"fr_opt", test::data("rlhf/fr-opt.json"), {}, 0},
+          {"fr_qwen2_lora", test::data("rlhf/fr-qwen2-lora.json"), {}, 0},
+          {"beside_vllm", example("qwen2.5-7b-grpo-8xh100.yaml"), one_step, 0},
+          {"megatron", example("qwen2.5-7b-grpo-megatron-8xh100.yaml"), one_step, 0},
+          {"stage_of_a_pipeline",
+           example("qwen2.5-7b-grpo-megatron-8xh100.yaml"),
+           {"--steps", "1", "--device", "5"},
+           4}};
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, Simulated, testing::ValuesIn(cases()),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+TEST(SimulatedOf, NamesWhatTrainsWhereTheChosenDoesNot) {
+  for (const auto& [flag, value] : {std::pair{"--device", "8"}, std::pair{"--process", "rollout"}}) {
+    const Outcome outcome = run_words(
+        {"simulate", example("qwen2.5-7b-grpo-8xh100.yaml"), "--steps", "1", flag, value, "--events", "-"});
+    EXPECT_EQ(outcome.code, kBadInput) << flag;
+    EXPECT_THAT(outcome.err, testing::HasSubstr(flag));
+    EXPECT_THAT(outcome.err, testing::HasSubstr("trainer on GPU 0 to 7 of pool main"));
+  }
+}
 
 }  // namespace
 }  // namespace headroom::cli

@@ -24,10 +24,10 @@ EventStream predicted(const std::string& path) {
   if (!read) throw std::runtime_error(read.error().text());
   const Result<Hardware> hardware = load_hardware(read->job.gpu);
   if (!hardware) throw std::runtime_error(hardware.error().text());
-  SimulateOptions options = options_for(read->job, *hardware);
+  SimulateOptions options;
   EventStream events;
   options.events = &events;
-  const Result<Report> report = simulate(read->job, options);
+  const Result<Report> report = simulate(read->job, *hardware, options);
   if (!report) throw std::runtime_error(report.error().text());
   return events;
 }

@@ -33,7 +33,7 @@ Simulated simulate_recording(const std::string& name, bool events) {
   Simulated out;
   SimulateOptions run;
   if (events) run.events = &out.stream;
-  const Result<Report> report = simulate(read->job, run);
+  const Result<Report> report = simulate(read->job, {}, run);
   EXPECT_TRUE(report) << report.error().text();
   out.report = *report;
   out.recording = parse_document(replay::read_text_file(path).value(), path).value();

@@ -7,6 +7,7 @@
 #include "models/architecture/read.h"
 #include "models/document/document.h"
 #include "simulator/allocator/virtual_device.h"
+#include "simulator/memory/counting_memory.h"
 #include "simulator/memory/simulated_memory.h"
 #include "simulator/tape/generate/sample.h"
 
@@ -21,22 +22,26 @@ struct Case {
   const char* settings = "";
 };
 
+void generate(Tape& tape, const Case& c) {
+  const Architecture architecture =
+      make_architecture(parse_document(c.config, "config").value(), "config").value();
+  ModelOptions options;
+  options.training = false;
+  const auto model = make_model(tape, architecture, "actor", options).value();
+  const GradMode no_grad(tape, false);
+  const Tensor prompts = tape.empty({c.batch, c.prompt}, DType::int64, 0);
+  SampleOptions sampling;
+  sampling.new_tokens = c.tokens;
+  for (int i = 0; i < 2; ++i) sample(*model, prompts, sampling);
+}
+
 /// One generation, with every allocation executed or with equal layers left out.
 struct Generation {
   Generation(const Case& c, bool leave_out)
       : device(c.device), memory(allocator::parse_allocator_settings(c.settings).value(), device) {
     memory.leave_out_repetitions(leave_out);
     memory.allocator().set_observer(&worked);
-    const Architecture architecture =
-        make_architecture(parse_document(c.config, "config").value(), "config").value();
-    ModelOptions options;
-    options.training = false;
-    const auto model = make_model(tape, architecture, "actor", options).value();
-    const GradMode no_grad(tape, false);
-    const Tensor prompts = tape.empty({c.batch, c.prompt}, DType::int64, 0);
-    SampleOptions sampling;
-    sampling.new_tokens = c.tokens;
-    for (int i = 0; i < 2; ++i) sample(*model, prompts, sampling);
+    generate(tape, c);
     segments = memory.allocator().segments();
   }
   struct Worked : allocator::Observer {
@@ -90,11 +95,29 @@ TEST_P(LeftOutLayers, ChangeNeitherCountersNorPlaces) {
   }
 }
 
+/// A sum leaves out tokens too.
+TEST_P(LeftOutLayers, ChangeNoSum) {
+  CountingMemory executed, left_out;
+  for (CountingMemory* memory : {&executed, &left_out}) {
+    memory->leave_out_repetitions(memory == &left_out);
+    Tape tape(*memory);
+    generate(tape, GetParam());
+  }
+  EXPECT_EQ(left_out.peak(), executed.peak());
+  EXPECT_EQ(left_out.at_peak(), executed.at_peak());
+  EXPECT_EQ(left_out.live(), executed.live());
+  EXPECT_EQ(left_out.components(), executed.components());
+  EXPECT_EQ(left_out.active_peak(), executed.active_peak());
+  EXPECT_EQ(left_out.reserved_peak(), executed.reserved_peak());
+  EXPECT_EQ(left_out.allocations(), executed.allocations());
+}
+
 INSTANTIATE_TEST_SUITE_P(
     OfATokensForward, LeftOutLayers,
     testing::Values(Case{"llama", kLlama, 16, 700, 40}, Case{"small_caches_are_executed", kLlama, 1, 8, 20},
                     Case{"caches_outgrow_the_small_pool", kLlama, 4, 900, 260},
                     Case{"wide_batch_is_executed", kLlama, 1200, 4, 12}, Case{"qwen2", kQwen, 8, 600, 30},
+                    Case{"few_tokens", kGpt2, 8, 30, 5}, Case{"a_leap", kGpt2, 8, 30, 8},
                     Case{"gpt2", kGpt2, 32, 200, 30}, Case{"opt", kOpt, 16, 600, 30},
                     Case{"neox", kNeox, 16, 600, 30},
                     Case{"expandable", kLlama, 16, 700, 40, 80 * kGiB, "expandable_segments:True"},

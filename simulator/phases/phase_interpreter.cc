@@ -1,0 +1,360 @@
+#include "simulator/phases/phase_interpreter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "simulator/device/process.h"
+#include "simulator/phases/rollout_time.h"
+
+namespace headroom {
+
+PhaseInterpreter::PhaseInterpreter(const Job& job, const Hardware& hardware, const MakeTrainer& make_trainer,
+                                   const Pool& pool, std::int64_t rank, Machine* machine)
+    : job_(job),
+      hardware_(hardware),
+      make_trainer_(make_trainer),
+      pool_(pool),
+      rank_(rank),
+      machine_(machine),
+      implied_{.name = "trainer", .pool = pool.name, .roles = {}, .engine = {}, .allocator_settings = {}},
+      host_(job, pool) {}
+
+// --- Processes
+
+Bytes PhaseInterpreter::total_memory() const {
+  return job_.device_memory > 0 ? job_.device_memory : hardware_.total_memory;
+}
+
+Status PhaseInterpreter::prepare(bool leave_out_repetitions) {
+  if (job_.processes.empty() && &pool_ == &job_.pools.front())
+    return add_trainer(implied_, leave_out_repetitions);
+  for (const Process& process : job_.processes) {
+    if (process.pool != pool_.name) continue;
+    // An engine can live inside a trainer's process: it has no context and no communicators of its own.
+    const bool trains = process.engine.empty() || !process.roles.empty();
+    if (trains) HEADROOM_TRY(add_trainer(process, leave_out_repetitions));
+    if (!process.engine.empty()) HEADROOM_TRY(add_engine(process, trains));
+  }
+  return {};
+}
+
+Status PhaseInterpreter::add_trainer(const Process& process, bool leave_out_repetitions) {
+  if (machine_ != nullptr && !trainers_.empty())
+    return fail(fmt::format("process {}: one training process can run on a real GPU, the job has several",
+                            process.name));
+  RunningTrainer t{.process = &process,
+                   .run = {},
+                   .outside = OutsideGrowth(hardware_, process.communicators, pool_.gpus(),
+                                            peers_of(job_, process, pool_.gpus(), rank_))};
+  HEADROOM_ASSIGN(t.run, make_trainer_(job_, process, pool_, hardware_, rank_));
+  t.run->leave_out_repetitions(leave_out_repetitions);
+  const std::size_t slot = occupancy_.add(process.name);
+  occupancy_.hold(slot, process_on_device({}, 0, t.outside.now()));
+  trainers_.emplace(slot, std::move(t));
+  return {};
+}
+
+Status PhaseInterpreter::add_engine(const Process& process, bool inside_trainer) {
+  const Engine* engine = job_.engine(process.engine);
+  if (engine == nullptr)
+    return fail(fmt::format("process {}: no engine is named {}", process.name, process.engine));
+  engines_.push_back({.name = inside_trainer ? engine->name : process.name,
+                      .engine = engine,
+                      .state = EngineProcess(job_, *engine, hardware_, inside_trainer),
+                      .slot = occupancy_.add(inside_trainer ? engine->name : process.name)});
+  return {};
+}
+
+PhaseInterpreter::RunningTrainer* PhaseInterpreter::trainer_of(const std::string& role, std::size_t& slot) {
+  for (auto& [index, trainer] : trainers_) {
+    const auto& roles = trainer.process->roles;
+    if (role.empty() || roles.empty() || std::find(roles.begin(), roles.end(), role) != roles.end()) {
+      slot = index;
+      return &trainer;
+    }
+  }
+  return nullptr;
+}
+
+bool PhaseInterpreter::runs_inside(const std::string& name) const {
+  const Engine* engine = job_.engine(name);
+  return engine != nullptr &&
+         (engine->kind == EngineKind::transformers || engine->kind == EngineKind::hybrid);
+}
+
+std::vector<Warning> PhaseInterpreter::warnings() const {
+  std::vector<Warning> out;
+  for (const RunningEngine& e : engines_)
+    if (const auto slow = e.state.slow()) {
+      Warning& warning = out.emplace_back();
+      warning.code = "kv-preemption";
+      warning.message = *slow;
+    }
+  return out;
+}
+
+std::vector<PhaseInterpreter::Trainer> PhaseInterpreter::trainers() const {
+  std::vector<Trainer> out;
+  for (const auto& [slot, t] : trainers_) out.push_back({t.process->name, t.run->peak_allocation()});
+  return out;
+}
+
+bool PhaseInterpreter::left_out_wrongly() const {
+  return std::any_of(trainers_.begin(), trainers_.end(),
+                     [](const auto& t) { return t.second.run->left_out_wrongly(); });
+}
+
+// --- Phases
+
+Result<std::vector<PhaseReport>> PhaseInterpreter::execute() {
+  for (const PhaseSpec& phase : job_.start) HEADROOM_TRY(run(phase, -1));
+  for (int step = 0; step < job_.steps; ++step)
+    for (const PhaseSpec& phase : job_.step)
+      if (runs_in(phase, step, job_.steps)) HEADROOM_TRY(run(phase, step));
+  return rows_.take();
+}
+
+Status PhaseInterpreter::run(const PhaseSpec& phase, int step) {
+  if (failed_) return {};
+  PhaseReport report;
+  report.step = step;
+  report.phase = phase.name.empty() ? name(phase.kind) : phase.name;
+  if (machine_ != nullptr) HEADROOM_TRY(machine_->begin_phase());
+  Rows rows = begin(phase, report.phase);
+  bool acted = phase.actions.empty() && !trainers_.empty();
+  for (const Action& action : phase.actions) {
+    HEADROOM_ASSIGN(const bool here, act(action, step, report, rows));
+    acted = acted || here;
+    if (failed_) break;
+  }
+  Occupancy::Peak peak = occupancy_.take_peak();
+  report.peak_device = peak.bytes.total();
+  report.at_peak_device = std::move(peak.bytes);
+  report.at_peak_host = host_.take_peak();
+  report.peak_host = report.at_peak_host.total();
+  for (auto& [slot, row] : rows) finish(trainers_.at(slot), row);
+  if (phase.empties_cache && acted) HEADROOM_TRY(empty_caches(rows));
+  if (phase.reported)
+    for (auto& [slot, trainer] : trainers_) trainer.run->end_phase(report.phase);
+  if (!acted) return {};
+  for (auto& [slot, row] : rows) report.processes.push_back(std::move(row));
+  for (const RunningEngine& e : engines_) add_row(e, report);
+  PhaseReport* shown = rows_.add(phase, std::move(report), phase.reported || failed_);
+  return machine_ != nullptr && shown != nullptr ? machine_->end_phase(*shown) : Status{};
+}
+
+PhaseInterpreter::Rows PhaseInterpreter::begin(const PhaseSpec& phase, const std::string& name) {
+  static_cast<void>(occupancy_.take_peak());
+  Rows rows;
+  for (auto& [slot, t] : trainers_) {
+    ProcessPhase& row = rows[slot];
+    static_cast<void>(t.run->take_piece());
+    const TrainerProcess::Piece now = t.run->take_piece();
+    row.process = t.process->name;
+    row.allocated_start = now.peak.allocated.total();
+    row.reserved_start = now.peak.reserved;
+    row.n_allocs = -t.run->allocations();
+    row.outside = t.outside.now().total();
+    row.communicators = t.outside.now().communicators;
+    restart(now, row);
+    if (!phase.reported) continue;
+    t.run->begin_phase(name);
+    if (job_.phase_marker > 0) {
+      t.run->mark(job_.phase_marker);
+      account_for(t, slot, row);
+    }
+  }
+  return rows;
+}
+
+/// Peaks count from what is there now.
+void PhaseInterpreter::restart(const TrainerProcess::Piece& now, ProcessPhase& row) {
+  row.peak_allocated = now.peak.allocated.total();
+  row.peak_reserved = now.peak.reserved;
+  row.peak_active = now.peak_active;
+  row.at_peak_allocated = now.peak.allocated;
+}
+
+void PhaseInterpreter::finish(const RunningTrainer& t, ProcessPhase& row) {
+  const TrainerProcess::State now = t.run->now();
+  row.allocated_end = now.allocated.total();
+  row.reserved_end = now.reserved;
+  row.n_allocs += t.run->allocations();
+  row.segments = t.run->segments();
+  row.retries = t.run->retries();
+  row.inactive_split_end = t.run->inactive_split();
+  if (row.peak_reserved > 0)
+    row.fragmentation_at_peak =
+        static_cast<double>(row.peak_reserved - row.peak_allocated) / static_cast<double>(row.peak_reserved);
+}
+
+void PhaseInterpreter::add_row(const RunningEngine& e, PhaseReport& report) const {
+  if (!e.state.started() || e.state.failure()) return;
+  ProcessPhase row;
+  row.process = e.name;
+  row.roles = {e.engine->role};
+  row.at_peak_allocated = e.state.device();
+  for (const Component c : {Component::context, Component::communicators, Component::engine_graphs})
+    row.outside += std::exchange(row.at_peak_allocated[c], 0);
+  row.allocated_start = row.allocated_end = row.peak_allocated = row.at_peak_allocated.total();
+  row.reserved_start = row.reserved_end = row.peak_reserved = row.peak_active = row.peak_allocated;
+  report.processes.push_back(std::move(row));
+}
+
+/// Every trainer gives its cached memory back.
+Status PhaseInterpreter::empty_caches(Rows& rows) {
+  Action empty;
+  empty.verb = Verb::empty_cache;
+  for (auto& [slot, trainer] : trainers_) {
+    ProcessPhase& row = rows.at(slot);
+    HEADROOM_TRY(trainer.run->act(empty, 0));
+    account_for(trainer, slot, row);
+    row.reserved_after_empty = trainer.run->now().reserved;
+  }
+  return {};
+}
+
+// --- Actions
+
+Result<bool> PhaseInterpreter::act(const Action& action, int step, PhaseReport& report, Rows& rows) {
+  if (!action.engine.empty()) {
+    HEADROOM_ASSIGN(const bool here, act_engines(action, report));
+    // What an engine inside the trainer's process generates, the trainer's program runs.
+    if (here ? action.verb != Verb::sync_weights : !runs_inside(action.engine)) return here;
+    if (action.role.empty()) return here;
+  }
+  std::size_t slot = 0;
+  RunningTrainer* t = trainer_of(action.role, slot);
+  if (t == nullptr) return false;
+  HEADROOM_TRY(act_trainer(*t, slot, action, step, rows.at(slot)));
+  report.seconds += t->run->take_seconds();
+  return true;
+}
+
+Status PhaseInterpreter::act_trainer(RunningTrainer& t, std::size_t slot, const Action& action, int step,
+                                     ProcessPhase& row) {
+  const Role* role = job_.role(action.role);
+  if (!action.role.empty() && std::find(row.roles.begin(), row.roles.end(), action.role) == row.roles.end())
+    row.roles.push_back(action.role);
+  if (action.verb == Verb::reset_peaks) {
+    restart(t.run->take_piece(), row);
+    return {};
+  }
+  if (action.verb == Verb::build && role != nullptr) host_.loading(*role);
+  t.outside.begin(action);
+  row.outside = t.outside.now().total();
+  row.communicators = t.outside.now().communicators;
+  const Bytes others = occupancy_.now().total() - occupancy_.held(slot).total() + t.outside.now().total();
+  t.room = total_memory() - others;
+  t.run->set_others(others);
+  HEADROOM_TRY(t.run->act(action, step));
+  if (action.verb == Verb::save && action.gathered && role != nullptr) host_.gathering(*role);
+  account_for(t, slot, row);
+  return {};
+}
+
+/// The piece of work that has just run, in the device's, the host's and the row's books.
+void PhaseInterpreter::account_for(RunningTrainer& t, std::size_t slot, ProcessPhase& row) {
+  const TrainerProcess::Piece piece = t.run->take_piece();
+  const TrainerProcess::State now = t.run->now();
+  const Bytes allocated = piece.peak.allocated.total();
+  if (allocated > row.peak_allocated) {
+    row.peak_allocated = allocated;
+    row.at_peak_allocated = piece.peak.allocated;
+  }
+  row.peak_reserved = std::max(row.peak_reserved, piece.peak.reserved);
+  row.peak_active = std::max(row.peak_active, piece.peak_active);
+  Bytes reserved = std::max(piece.peak.reserved, allocated);
+  // The allocator gave cached memory back and asked again: for a moment it wanted more than the card had.
+  if (const std::int64_t retries = t.run->retries(); retries > t.retries) {
+    t.retries = retries;
+    reserved = std::max(reserved, t.room);
+  }
+  occupancy_.reach(slot, process_on_device(piece.peak.allocated, reserved, t.outside.now()));
+  occupancy_.hold(
+      slot, process_on_device(now.allocated, std::max(now.reserved, now.allocated.total()), t.outside.now()));
+  host_.trainer(slot, piece.peak.host, now.host);
+  if (const auto message = t.run->out_of_memory()) {
+    row.out_of_memory = *message;
+    failed_ = true;
+  }
+}
+
+Result<bool> PhaseInterpreter::act_engines(const Action& action, PhaseReport& report) {
+  bool here = false;
+  for (RunningEngine& e : engines_)
+    if (e.engine->name == action.engine) {
+      HEADROOM_TRY(act_engine(e, action, report));
+      here = true;
+    }
+  return here;
+}
+
+Status PhaseInterpreter::act_engine(RunningEngine& e, const Action& action, PhaseReport& report) {
+  Breakdown others = occupancy_.now();
+  others -= occupancy_.held(e.slot);
+  HEADROOM_ASSIGN(const EngineProcess::Effect effect, e.state.act(action.verb, others.total()));
+  if (const auto failure = e.state.failure()) {
+    engine_failed(e, *failure, report);
+    return {};
+  }
+  if (action.verb == Verb::generate)
+    report.seconds += rollout_seconds(job_, *e.engine, e.state.account(), hardware_);
+  if (machine_ != nullptr) {
+    HEADROOM_ASSIGN(const bool held,
+                    machine_->neighbour(e.name, effect.highest.total(), effect.after.total()));
+    if (!held)
+      engine_failed(
+          e, fmt::format("the card has no room for the {} that it takes", format_gib(effect.highest.total())),
+          report);
+  }
+  occupancy_.reach(e.slot, effect.highest);
+  occupancy_.hold(e.slot, effect.after);
+  host_.engine(e.slot, e.state.host());
+  return {};
+}
+
+void PhaseInterpreter::engine_failed(const RunningEngine& e, std::string why, PhaseReport& report) {
+  ProcessPhase& row = report.processes.emplace_back();
+  row.process = e.name;
+  row.roles = {e.engine->role};
+  row.out_of_memory = std::move(why);
+  failed_ = true;
+}
+
+Result<GpuRun> run_gpu(const Job& job, const Hardware& hardware, const MakeTrainer& make_trainer,
+                       const GpuKind& kind, Machine* machine, bool leave_out_repetitions) {
+  GpuRun out;
+  out.report.pool = kind.pool == &job.pools.front() ? "" : kind.pool->name;
+  out.report.device = kind.rank;
+  out.report.alike = kind.alike;
+  PhaseInterpreter run(job, hardware, make_trainer, *kind.pool, kind.rank, machine);
+  HEADROOM_TRY(run.prepare(leave_out_repetitions));
+  HEADROOM_ASSIGN(out.report.phases, run.execute());
+  if (run.left_out_wrongly()) return run_gpu(job, hardware, make_trainer, kind, machine, false);
+  out.warnings = run.warnings();
+  out.trainers = run.trainers();
+  return out;
+}
+
+Report report_of(const Job& job, std::string executor, std::vector<GpuRun> runs) {
+  Report report;
+  report.title = job.name;
+  report.framework = job.framework;
+  report.executor = std::move(executor);
+  const std::string* pool = nullptr;
+  for (GpuRun& run : runs) {
+    // All kinds of a pool have the same engines.
+    if (pool == nullptr || *pool != run.report.pool)
+      std::move(run.warnings.begin(), run.warnings.end(), std::back_inserter(report.warnings));
+    pool = &run.report.pool;
+  }
+  for (GpuRun& run : runs)
+    if (!run.report.phases.empty()) report.devices.push_back(std::move(run.report));
+  return report;
+}
+
+}  // namespace headroom
