@@ -66,6 +66,7 @@ class EmptyNoting final : public ForwardingMemory {
     emptied_ = true;
     ForwardingMemory::empty_cache();
   }
+  Repetition* repetition() override { return inner().repetition(); }
   bool take_emptied() { return std::exchange(emptied_, false); }
 
  private:

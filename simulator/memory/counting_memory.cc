@@ -197,7 +197,7 @@ void CountingMemory::pause() {
 }
 
 bool CountingMemory::closed() {
-  if (!watching_ || !alike_) return false;
+  if (!watching_ || !alike_ || moments_wanted_) return false;
   // As many bytes of every kind came as went, so the next period finds what this one found.
   Breakdown left = inside_ ? components_ - start_ : Breakdown{};
   for (const Segment& segment : segments_) left += segment.change;

@@ -33,8 +33,9 @@ class CountingMemory final : public Memory, private GrowingSteps {
   void synchronize() override { catch_up(marks_); }
   StreamMark record_event(Stream) override { return ++marks_; }
   void wait_event(StreamMark mark) override { catch_up(mark); }
-  Repetition* repetition() override { return leaves_out_ && !moments_wanted_ ? this : nullptr; }
-  /// False: repetitions are executed too. What is left out changes no figure but `end_moments`.
+  Repetition* repetition() override { return leaves_out_ ? this : nullptr; }
+  /// False: repetitions are executed too. What is left out changes no figure. Moments stay those of all
+  /// layers, but of fewer tokens.
   void leave_out_repetitions(bool leave_out) { leaves_out_ = leave_out; }
   bool wants_operations() const override { return moments_wanted_; }
   void run(const Operation& operation) override;
