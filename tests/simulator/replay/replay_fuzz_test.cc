@@ -22,7 +22,7 @@ TEST(ReplayFuzz, DamagedSnapshots) {
   for (const char* name : {"basic", "cpp", "streams", "expandable"}) {
     auto source = ByteSource::open(test::data("snapshots/" + std::string(name) + ".pickle.gz").string());
     ASSERT_TRUE(source);
-    damage(read_all(*source, 1 << 24).value(), 2000);
+    damage(read_all(*source, 1 << 24).value(), 600);
   }
 }
 
