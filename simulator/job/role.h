@@ -126,6 +126,10 @@ struct LossSpec {
 
 enum class AttentionImplementation { sdpa, flash, eager, flash_varlen, transformer_engine };
 
+/// The kernel that scaled_dot_product_attention is held to (torch.nn.attention.sdpa_kernel); by_gpu:
+/// PyTorch's own order for the GPU and the operands.
+enum class AttentionKernel { by_gpu, cudnn, flash, efficient, math };
+
 /// Sequences (or packed tokens) of one forward.
 struct MicroBatch {
   std::int64_t sequences = 0;  ///< fixed: sequences a rank; 0 with a token budget
@@ -160,6 +164,7 @@ struct Role {
   std::optional<LoraSpec> lora;
   LossSpec loss;
   AttentionImplementation attention = AttentionImplementation::sdpa;
+  AttentionKernel attention_kernel = AttentionKernel::by_gpu;  ///< one for all roles of a process
   TrainerCode trainer = TrainerCode::plain;
   bool attention_mask = false;  ///< an explicit mask is passed
   bool padded = false;          ///< ... which has zeros: prompts are shorter than the cap

@@ -145,7 +145,8 @@ Tensor RoleProgram::forward(const Experience& experience, Output output) {
   return joined;
 }
 
-Tensor RoleProgram::train_logprobs(const Experience& experience, const Tensor& ids, std::int64_t count) {
+RoleProgram::TokenOutputs RoleProgram::train_outputs(const Experience& experience, const Tensor& ids,
+                                                     std::int64_t count) {
   Tensor logits;
   {
     const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
@@ -154,14 +155,16 @@ Tensor RoleProgram::train_logprobs(const Experience& experience, const Tensor& i
     if (role().attention_mask) input.attention_mask = rows(experience.mask, 0, count);
     logits = model_->forward(input);
   }
-  Tensor logprobs = tape::to(token_logprobs(logits, ids, role().loss), DType::fp32);
+  TokenOutputs out;
+  out.logprobs = tape::to(token_logprobs(logits, ids, role().loss), DType::fp32);
+  if (role().loss.train_entropy != Entropy::none) out.entropies = token_entropies(logits, role().loss);
   logits.reset();
-  return logprobs;
+  return out;
 }
 
 Tensor RoleProgram::policy_loss(const Experience& experience, const Tensor& ids, std::int64_t first,
                                 std::int64_t count) {
-  Tensor logprobs = train_logprobs(experience, ids, count);
+  auto [logprobs, entropies] = train_outputs(experience, ids, count);
   Tensor difference;
   {
     Tensor old = tape::to(rows(experience.old_logprobs, first, count), DType::fp32);
@@ -190,7 +193,11 @@ Tensor RoleProgram::policy_loss(const Experience& experience, const Tensor& ids,
   }
   penalty = tape::mul_scalar(std::move(penalty));
   Tensor total = tape::add(std::move(policy), std::move(penalty));
-  tape::drop(logprobs, ratio, advantages);
+  if (entropies.defined()) {
+    Tensor bonus = tape::mul_scalar(tape::mean(entropies));
+    total = tape::sub(total, std::move(bonus));
+  }
+  tape::drop(logprobs, entropies, ratio, advantages);
   return total;
 }
 
@@ -212,17 +219,20 @@ Tensor RoleProgram::value_loss(const Experience& experience, const Tensor& ids, 
 
 /// -log-probs of the given tokens, averaged.
 Tensor RoleProgram::supervised_loss(const Experience& experience, const Tensor& ids, std::int64_t count) {
-  return tape::mean(tape::neg(train_logprobs(experience, ids, count)));
+  Tensor logprobs = train_outputs(experience, ids, count).logprobs;
+  return tape::mean(tape::neg(logprobs));
 }
 
 namespace {
 
-/// -logsigmoid(chosen - rejected), averaged: the first half of the rows against the second.
-Tensor pairwise_loss(Tensor scores, std::int64_t count) {
-  Tensor chosen = rows(scores, 0, count / 2), rejected = rows(scores, count / 2, count - count / 2);
-  scores.reset();
-  Tensor margin = tape::sub(std::move(chosen), std::move(rejected));
-  return tape::mean(tape::neg(tape::log_sigmoid(std::move(margin))));
+/// -mean(logsigmoid(chosen - rejected)): the first half of the rows against the second.
+Tensor pairwise_loss(const Tensor& scores, std::int64_t count) {
+  Tensor margin;
+  {
+    Tensor chosen = rows(scores, 0, count / 2), rejected = rows(scores, count / 2, count - count / 2);
+    margin = tape::sub(std::move(chosen), std::move(rejected));
+  }
+  return tape::neg(tape::mean(tape::log_sigmoid(std::move(margin))));
 }
 
 }  // namespace
@@ -230,11 +240,13 @@ Tensor pairwise_loss(Tensor scores, std::int64_t count) {
 /// DPO: sequence log-probs over the reference's, times beta.
 Tensor RoleProgram::preference_loss(const Experience& experience, const Tensor& ids, std::int64_t first,
                                     std::int64_t count) {
-  Tensor own = tape::sum(train_logprobs(experience, ids, count), 2u, false);
+  Tensor own = tape::sum(train_outputs(experience, ids, count).logprobs, 2u, false);
   Tensor reference = tape::to(rows(experience.ref_logprobs, first, count), DType::fp32);
   reference = tape::sum(std::move(reference), 2u, false);
-  Tensor rewards = tape::mul_scalar(tape::sub(std::move(own), std::move(reference)));
-  return pairwise_loss(std::move(rewards), count);
+  Tensor rewards = tape::mul_scalar(tape::sub(own, std::move(reference)));
+  Tensor loss = pairwise_loss(rewards, count);
+  tape::drop(own, rewards);
+  return loss;
 }
 
 /// Bradley-Terry over the last token's values.
@@ -246,9 +258,10 @@ Tensor RoleProgram::reward_loss(const Tensor& ids, std::int64_t count) {
     input.ids = ids;
     values = model_->forward(input);
   }
-  Tensor last = tape::select(values, 1, values.size(1) - 1);
-  values.reset();
-  return pairwise_loss(tape::to(std::move(last), DType::fp32), count);
+  Tensor last = tape::to(tape::select(values, 1, values.size(1) - 1), DType::fp32);
+  Tensor loss = pairwise_loss(last, count);
+  tape::drop(values, last);
+  return loss;
 }
 
 Tensor RoleProgram::loss(const Experience& experience, std::int64_t first, std::int64_t count) {
@@ -273,32 +286,40 @@ void RoleProgram::train_mini_batch(const Experience& experience, std::int64_t fi
       const tape::ComponentScope component(tape_, Component::activations);
       part = tape::div_scalar(loss(experience, at, n));
     }
-    if (role().precision.gradient_scaler) part = scaled(std::move(part));
-    tape::backward(context_.engine, part);
+    if (role().precision.gradient_scaler) {
+      const Tensor whole = scaled(part);
+      tape::backward(context_.engine, whole);
+    } else {
+      tape::backward(context_.engine, part);
+    }
     part.reset();
     after_backward(i, parts);
   }
 }
 
 /// torch.amp.GradScaler: its two numbers come to exist with the first loss.
-Tensor RoleProgram::scaled(Tensor loss) {
+Tensor RoleProgram::scaled(const Tensor& loss) {
   const tape::ComponentScope component(tape_, Component::temporaries);
   if (!scale_.defined()) {
     scale_ = tape_.empty({}, DType::fp32, kScaler);
     growth_ = tape_.empty({}, DType::int32, kScaler);
   }
-  return tape::mul(std::move(loss), scale_);
+  return tape::mul(loss, scale_);
 }
 
-/// unscale_ in place: the reciprocal through fp64, and a flag for what overflowed.
+/// unscale_ in place: the reciprocal through fp64, a flag for what overflowed, and the device's copies of
+/// both.
 void RoleProgram::unscale_gradients() {
   const tape::ComponentScope component(tape_, Component::temporaries);
   Tensor wide = tape_.empty({}, DType::fp64, kScaler);
   Tensor reciprocal = tape_.empty({}, DType::fp64, kScaler);
   wide.reset();
-  const Tensor inverse = tape_.empty({}, DType::fp32, kScaler);
+  Tensor inverse = tape_.empty({}, DType::fp32, kScaler);
   reciprocal.reset();
-  const Tensor overflowed = tape_.empty({}, DType::fp32, kScaler);
+  Tensor flag = tape_.empty({}, DType::fp32, kScaler);
+  overflowed_ = tape_.empty({}, DType::fp32, kScaler);  // this device's copy, kept until the scale is updated
+  tape_.empty({}, DType::fp32, kScaler).reset();
+  tape::drop(inverse, flag);
 }
 
 void RoleProgram::before_micro_batch(std::int64_t, std::int64_t) {}
@@ -328,7 +349,14 @@ void RoleProgram::optimizer_step() {
   }
   if (role().precision.gradient_scaler) unscale_gradients();
   if (role().optimizer.clip) clip_gradients();
-  optimizer_->step();
+  {
+    // Fused kernels are told of an overflow by a tensor of their own.
+    Tensor told;
+    if (overflowed_.defined() && role().optimizer.implementation == OptimizerImplementation::fused)
+      told = tape_.empty({}, DType::fp32, kScaler);
+    optimizer_->step();
+  }
+  overflowed_.reset();
   optimizer_->zero_grad();
   if (!masters_.empty()) {
     const std::vector<Tensor> parameters = trainable();
@@ -349,14 +377,21 @@ void RoleProgram::move(unsigned parts, bool device, bool) {
     // Module by module: the body's buffers come before a head of its own.
     const Tensor* head = &model_->head_table();
     bool moved = false;
+    // A scalar one is the embedding's scale and goes with its table.
+    const auto move_scale = [&] {
+      for (const Tensor* buffer : model_->buffers())
+        if (buffer->defined() && buffer->rank() == 0) one(*buffer);
+    };
     const auto move_buffers = [&] {
       if (!moved)
-        for (const Tensor* buffer : model_->buffers()) one(*buffer);
+        for (const Tensor* buffer : model_->buffers())
+          if (buffer->defined() && buffer->rank() > 0) one(*buffer);
       moved = true;
     };
     for (const tape::ParameterSlot& slot : model_->parameters()) {
       if (slot.tensor == head && !slot.embedding) move_buffers();
       one(*slot.tensor);
+      if (slot.embedding) move_scale();
     }
     move_buffers();
   }

@@ -83,15 +83,19 @@ class RoleProgram {
   std::unique_ptr<tape::AdamW> optimizer_;
   std::vector<tape::Tensor> masters_;  ///< fp32 copies that the optimizer works on
   tape::Tensor scale_, growth_;        ///< of a gradient scaler, from the first loss on
+  tape::Tensor overflowed_;            ///< ... from unscaling to the end of the optimizer's step
 
  private:
-  /// Log-probs of the sequences' tokens with gradients, fp32.
-  tape::Tensor train_logprobs(const Experience& experience, const tape::Tensor& ids, std::int64_t count);
+  /// Of the sequences' tokens, with gradients: log-probs in fp32, entropies if the loss has them.
+  struct TokenOutputs {
+    tape::Tensor logprobs, entropies;
+  };
+  TokenOutputs train_outputs(const Experience& experience, const tape::Tensor& ids, std::int64_t count);
   tape::Tensor supervised_loss(const Experience& experience, const tape::Tensor& ids, std::int64_t count);
   tape::Tensor preference_loss(const Experience& experience, const tape::Tensor& ids, std::int64_t first,
                                std::int64_t count);
   tape::Tensor reward_loss(const tape::Tensor& ids, std::int64_t count);
-  tape::Tensor scaled(tape::Tensor loss);
+  tape::Tensor scaled(const tape::Tensor& loss);
   void unscale_gradients();
   tape::Tensor policy_loss(const Experience& experience, const tape::Tensor& ids, std::int64_t first,
                            std::int64_t count);

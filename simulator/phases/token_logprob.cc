@@ -4,6 +4,7 @@
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/losses.h"
 #include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/token_losses.h"
 #include "simulator/tape/operations/views.h"
 
 namespace headroom::phases {
@@ -51,6 +52,31 @@ Tensor by_logsumexp(const Tensor& logits, const Tensor& tokens) {
 
 }  // namespace
 
+Tensor selective_log_softmax(const Tensor& logits, const Tensor& tokens) {
+  const tape::ComponentScope component(logits.tape(), Component::logits);
+  Tensor index = tape::unsqueeze(tokens, -1);
+  std::vector<Tensor> each;
+  const auto stacked = [&] {
+    std::vector<Tensor> columns;
+    for (Tensor& row : each) columns.push_back(tape::unsqueeze(std::move(row), 0));
+    return tape::cat(columns, 0);
+  };
+  if (logits.dtype() != DType::fp32) {
+    Tensor table;  // of the row before, until the next one exists
+    std::vector<Tensor> scores = tape::split(logits, 0, 1), chosen = tape::split(index, 0, 1);
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      table = tape::log_softmax(tape::squeeze(scores[i], 0));
+      each.push_back(tape::gather(table, tape::squeeze(chosen[i], 0)));
+    }
+    return tape::squeeze(stacked(), -1);
+  }
+  Tensor chosen = tape::gather(logits, index);
+  for (Tensor& row : tape::split(logits, 0, 1)) each.push_back(tape::logsumexp(tape::squeeze(row, 0)));
+  Tensor normalisers = tape::unsqueeze(stacked(), -1);
+  Tensor out = tape::sub(std::move(chosen), std::move(normalisers));
+  return tape::squeeze(std::move(out), -1);
+}
+
 Tensor token_logprobs(tape::Arg logits, const Tensor& ids, const LossSpec& loss) {
   const tape::ComponentScope component(logits->tape(), Component::logits);
   const std::int64_t predicted = logits->size(1) - 1;
@@ -63,8 +89,10 @@ Tensor token_logprobs(tape::Arg logits, const Tensor& ids, const LossSpec& loss)
     case TokenLogprob::flash_cross_entropy:
       out = by_cross_entropy(rows, tokens);
       break;
-    case TokenLogprob::logsumexp:
     case TokenLogprob::selective_log_softmax:
+      out = selective_log_softmax(rows, tokens);
+      break;
+    case TokenLogprob::logsumexp:
       out = by_logsumexp(rows, tokens);
       break;
     default:
@@ -72,6 +100,20 @@ Tensor token_logprobs(tape::Arg logits, const Tensor& ids, const LossSpec& loss)
   }
   logits.release();
   tape::drop(rows, tokens);
+  return out;
+}
+
+Tensor token_entropies(const Tensor& logits, const LossSpec& loss) {
+  const tape::ComponentScope component(logits.tape(), Component::logits);
+  Tensor rows = tape::slice(logits, 1, 0, logits.size(1) - 1);
+  Tensor out;
+  if (loss.entropy_chunk > 0) {
+    rows = tape::reshape(rows, {-1, rows.size(-1)});
+    out = tape::chunked_entropy(rows, loss.entropy_chunk);
+  } else {
+    if (loss.logits_fp32) rows = tape::to(rows, DType::fp32);
+    out = tape::eager_entropy(rows);
+  }
   return out;
 }
 

@@ -9,4 +9,11 @@ namespace headroom::phases {
 /// The logits are an argument of the Python function: handed over, they go at its return, before its locals.
 tape::Tensor token_logprobs(tape::Arg logits, const tape::Tensor& ids, const LossSpec& loss);
 
+/// log-probs of tokens [B,C] from logits [B,C,V]: in fp32 the token's logit minus logsumexp, row by row; in
+/// narrower types row-wise log_softmax.
+tape::Tensor selective_log_softmax(const tape::Tensor& logits, const tape::Tensor& tokens);
+
+/// Entropies of the positions that predict a token: [B,T-1], or [B(T-1)] by `loss.entropy_chunk` packed rows.
+tape::Tensor token_entropies(const tape::Tensor& logits, const LossSpec& loss);
+
 }  // namespace headroom::phases

@@ -25,17 +25,50 @@ const std::uint16_t kBarrier = tape::operation_name("barrier"), kMarker = tape::
 /// Sharding runtimes gather, copy and reduce on streams of their own.
 constexpr std::size_t kStreamsARole = 3;
 
+/// cuBLAS's larger workspace and cuDNN's attention come with the same GPUs: compute capability 9 and 10.
+constexpr Bytes kHopperWorkspace = 32 * kMiB;
+
+/// The head of PyTorch's order (sdp_utils.cpp: priority_order): cuDNN since Hopper, flash before; GPUs older
+/// than Ampere, which have no bf16, take the memory-efficient kernel.
+tape::AttentionBackend preferred_kernel(const Hardware& hardware, tape::AttentionBackend otherwise) {
+  if (hardware.cublas_workspace == 0) return otherwise;
+  if (hardware.cublas_workspace >= kHopperWorkspace) return tape::AttentionBackend::cudnn;
+  return hardware.matrix.bf16 > 0 ? tape::AttentionBackend::flash : tape::AttentionBackend::efficient;
+}
+
+/// `traits` with the kernel that the job's roles are held to.
+tape::DeviceTraits held_to_kernel(tape::DeviceTraits traits, const Job& job) {
+  for (const Role& role : job.roles) switch (role.attention_kernel) {
+      case AttentionKernel::by_gpu:
+        break;
+      case AttentionKernel::cudnn:
+        traits.attention = tape::AttentionBackend::cudnn;
+        break;
+      case AttentionKernel::flash:
+        traits.attention = tape::AttentionBackend::flash;
+        break;
+      case AttentionKernel::efficient:
+        traits.attention = tape::AttentionBackend::efficient;
+        break;
+      case AttentionKernel::math:
+        traits.attention = tape::AttentionBackend::math;
+        break;
+    }
+  return traits;
+}
+
 }  // namespace
 
 tape::DeviceTraits traits_of(const Hardware& hardware) {
   tape::DeviceTraits traits;
   if (hardware.multiprocessors > 0) traits.multiprocessors = hardware.multiprocessors;
   if (hardware.cublas_workspace > 0) traits.cublas_workspace = hardware.cublas_workspace;
+  traits.attention = preferred_kernel(hardware, traits.attention);
   return traits;
 }
 
 Trainer::Trainer(const Job& job, Memory& memory, const tape::DeviceTraits& traits, std::int64_t rank)
-    : job_(job), tape_(memory, traits), engine_(tape_), buffers_(tape_), rank_(rank) {
+    : job_(job), tape_(memory, held_to_kernel(traits, job)), engine_(tape_), buffers_(tape_), rank_(rank) {
   tape_.label().component = Component::temporaries;
   const std::int64_t data = job.roles.empty() ? 1 : data_parallel_size(job, job.roles.front());
   experience_.batch = job.batch.sequences() / std::max<std::int64_t>(data, 1);
@@ -81,6 +114,7 @@ void Trainer::complete(const Role& role, Verb verb) {
   if (!e.mask.defined()) make_mask();
   if (verb == Verb::forward || job_.algorithm == Algorithm::sft || job_.algorithm == Algorithm::reward_model)
     return;
+  if (job_.algorithm == Algorithm::dpo) return give(e.ref_logprobs, {e.batch, length - 1}, DType::fp32);
   if (role.head != HeadKind::language_model) return give(e.values, {e.batch, length}, DType::fp32);
   give(e.old_logprobs, {e.batch, length - 1}, DType::fp32);
   if (!e.ref_logprobs.defined()) e.ref_logprobs = e.old_logprobs;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "simulator/phases/token_logprob.h"
 #include "simulator/tape/core/autocast.h"
 #include "simulator/tape/generate/sample.h"
 #include "simulator/tape/modules/layers.h"
@@ -88,30 +89,6 @@ class WithoutAdapters {
 };
 
 }  // namespace
-
-Tensor selective_log_softmax(const Tensor& logits, const Tensor& tokens) {
-  const tape::ComponentScope component(logits.tape(), Component::logits);
-  Tensor index = tape::unsqueeze(tokens, -1);
-  std::vector<Tensor> each;
-  const auto stacked = [&] {
-    std::vector<Tensor> columns;
-    for (Tensor& row : each) columns.push_back(tape::unsqueeze(std::move(row), 0));
-    return tape::cat(columns, 0);
-  };
-  if (logits.dtype() != DType::fp32) {
-    std::int64_t i = 0;
-    for (Tensor& row : tape::split(logits, 0, 1)) {
-      Tensor table = tape::log_softmax(tape::squeeze(std::move(row), 0));
-      each.push_back(tape::gather(std::move(table), tape::select(index, 0, i++)));
-    }
-    return tape::squeeze(stacked(), -1);
-  }
-  Tensor chosen = tape::gather(logits, index);
-  for (Tensor& row : tape::split(logits, 0, 1)) each.push_back(tape::logsumexp(tape::squeeze(row, 0)));
-  Tensor normalisers = tape::unsqueeze(stacked(), -1);
-  Tensor out = tape::sub(std::move(chosen), std::move(normalisers));
-  return tape::squeeze(std::move(out), -1);
-}
 
 Status TrlGrpoRole::build() {
   // from_pretrained(device_map="auto") loads onto the device: buffers first, then room for all weights is

@@ -31,8 +31,4 @@ class TrlGrpoRole : public RoleProgram {
   std::int64_t micro_batch_ = 0;
 };
 
-/// log-probs of tokens [B,C] from logits [B,C,V]: in fp32 the token's logit minus logsumexp, row by row; in
-/// narrower types row-wise log_softmax.
-tape::Tensor selective_log_softmax(const tape::Tensor& logits, const tape::Tensor& tokens);
-
 }  // namespace headroom::phases

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "simulator/phases/token_logprob.h"
 #include "simulator/phases/trl_grpo_role.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/in_place.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "simulator/phases/token_logprob.h"
 #include "simulator/phases/trl_grpo_role.h"
 #include "simulator/tape/generate/sample.h"
 #include "simulator/tape/operations/copy.h"

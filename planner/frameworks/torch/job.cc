@@ -9,6 +9,14 @@ namespace {
 /// The recorder's mark of a phase in its traces.
 constexpr Bytes kMarker = 7777;
 
+AttentionKernel kernel_of(const std::string& word) {
+  return word == "cudnn"       ? AttentionKernel::cudnn
+         : word == "flash"     ? AttentionKernel::flash
+         : word == "efficient" ? AttentionKernel::efficient
+         : word == "math"      ? AttentionKernel::math
+                               : AttentionKernel::by_gpu;
+}
+
 Precision precision_of(const Settings& s, bool trained) {
   Precision p;
   p.autocast = s.precision == "amp";
@@ -32,6 +40,7 @@ Precision precision_of(const Settings& s, bool trained) {
 TokenLogprob token_logprob_of(const std::string& word) {
   if (word == "cross_entropy") return TokenLogprob::cross_entropy;
   if (word == "logsumexp") return TokenLogprob::logsumexp;
+  if (word == "selective") return TokenLogprob::selective_log_softmax;
   return TokenLogprob::log_softmax;
 }
 
@@ -59,10 +68,13 @@ Role make_role(const Settings& s, const std::string& name) {
   role.training_mode_forward = role.trained;
   role.dropout = !s.dropout_off || has_functional_dropout(*role.model);
   role.attention = s.attn == "eager" ? AttentionImplementation::eager : AttentionImplementation::sdpa;
+  role.attention_kernel = kernel_of(s.sdpa_kernel);
   role.attention_mask = s.pass_mask && body;
   role.loss.token_logprob = token_logprob_of(s.token_logprob);
   role.loss.logits_fp32 = s.logits_fp32;
   role.loss.kl = true;
+  if (s.entropy != "none") role.loss.train_entropy = Entropy::backward;
+  if (s.entropy == "chunked") role.loss.entropy_chunk = s.entropy_chunk;
   role.train.sequences = s.micro_batch;
   role.forward.sequences = s.logprob_micro_batch;
   if (role.trained) {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kMost = 1 << 24;
 
-constexpr std::array<std::string_view, 47> kKeys = {"name",
+constexpr std::array<std::string_view, 49> kKeys = {"name",
                                                     "group",
                                                     "trace",
                                                     "actor",
@@ -44,7 +44,10 @@ constexpr std::array<std::string_view, 47> kKeys = {"name",
                                                     "ems",
                                                     "empty_cache",
                                                     "empty_after_init",
+                                                    "entropy",
+                                                    "entropy_chunk",
                                                     "attn",
+                                                    "sdpa_kernel",
                                                     "no_generate",
                                                     "pass_mask",
                                                     "cpu_offload",
@@ -103,6 +106,10 @@ void check_needs(Values& values, const Settings& s) {
   if (s.grad_scaler && (s.precision != "amp" || s.amp_dtype != DType::fp16))
     values.fail_at("grad_scaler",
                    "expected precision: amp with amp_dtype: fp16; gradients in fp16 are never unscaled");
+  if (s.entropy != "none" && s.algo != "ppo" && s.algo != "grpo")
+    values.fail_at("entropy", fmt::format("expected algo: ppo or grpo, found {}", s.algo));
+  if (values.given("entropy_chunk") && s.entropy != "chunked")
+    values.fail_at("entropy_chunk", fmt::format("expected entropy: chunked, found {}", s.entropy));
   if (values.given("grad_ckpt_every") && !s.grad_ckpt)
     values.fail_at("grad_ckpt_every", "expected grad_ckpt: true, found no checkpointing");
   if (s.adam == "8bit" && s.precision == "fsdp")
@@ -167,7 +174,8 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v) {
   s.adam = v.word("adam", {"foreach", "fused", "loop", "8bit"}, "foreach");
   s.clip = v.flag("clip", true);
   s.dropout_off = v.flag("dropout_off", true);
-  s.token_logprob = v.word("token_logprob", {"log_softmax", "cross_entropy", "logsumexp"}, "log_softmax");
+  s.token_logprob =
+      v.word("token_logprob", {"log_softmax", "cross_entropy", "logsumexp", "selective"}, "log_softmax");
   s.logits_fp32 = v.flag("logits_fp32");
   s.grad_ckpt = v.flag("grad_ckpt");
   s.reentrant = v.flag("reentrant");
@@ -178,7 +186,10 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v) {
   s.ems = v.flag("ems");
   s.empty_cache = v.word("empty_cache", {"none", "inference", "training", "all"}, "none");
   s.empty_after_init = v.flag("empty_after_init", true);
+  s.entropy = v.word("entropy", {"none", "eager", "chunked"}, "none");
+  s.entropy_chunk = v.integer("entropy_chunk", 1, kMost, 2048);
   s.attn = v.word("attn", {"sdpa", "eager"}, "sdpa");
+  s.sdpa_kernel = v.word("sdpa_kernel", {"by_gpu", "cudnn", "flash", "efficient", "math"}, "by_gpu");
   s.no_generate = v.flag("no_generate");
   s.pass_mask = v.flag("pass_mask");
   // Any word switches tracing on; it may be a boolean too.

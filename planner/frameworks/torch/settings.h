@@ -30,6 +30,8 @@ struct Settings : cases::MachineSettings {
   bool clip = true, dropout_off = true;
   std::string token_logprob = "log_softmax";
   bool logits_fp32 = false;
+  std::string entropy = "none";
+  std::int64_t entropy_chunk = 2048;
   bool grad_ckpt = false, reentrant = false;
   std::int64_t grad_ckpt_every = 1;
   std::int64_t lora = 0;
@@ -37,7 +39,7 @@ struct Settings : cases::MachineSettings {
   bool activation_offload = false, ems = false;
   std::string empty_cache = "none";
   bool empty_after_init = true;
-  std::string attn = "sdpa";
+  std::string attn = "sdpa", sdpa_kernel = "by_gpu";
   bool no_generate = false, pass_mask = false, trace = false;
   bool cpu_offload = false, ref_offload = false, shard_frozen = true, reshard_after_forward = true;
   std::int64_t world = 1;

@@ -189,6 +189,7 @@ Tensor Model::embed(std::uint32_t module, const Tensor& table, const Tensor& ids
     out = between_hooks(module_hooks(*this), module, none,
                         [&](const Tensor&) { return embedding(table, ids); });
   }
+  if (embeddings_require_grad && tape_.grad_enabled() && !out.requires_grad()) out->requires_grad = true;
   if (hooks != nullptr) hooks->after_forward(kEmbeddingUnit, out);
   return out;
 }

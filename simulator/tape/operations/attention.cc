@@ -2,6 +2,7 @@
 
 #include "simulator/tape/core/autocast.h"
 #include "simulator/tape/operations/attention_work.h"
+#include "simulator/tape/operations/dense_flash_attention.h"
 #include "simulator/tape/operations/fp32_attention.h"
 
 namespace headroom::tape {
@@ -13,6 +14,8 @@ const std::uint16_t kAttention = operation_name("aten::scaled_dot_product_attent
 
 /// The kernel's scratch memory forward, where it takes any.
 constexpr Bytes kForwardWorkspace = 256;
+/// cuDNN takes heads of a multiple of so many numbers.
+constexpr std::int64_t kCudnnAlignment = 8;
 
 /// fp32 accumulators of dq (and one set more for grouped queries), and row sums.
 Bytes backward_workspace(const Shape& query, std::int64_t kv_heads) {
@@ -35,6 +38,21 @@ void cudnn_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
                           full_attention(query, key, 5));
 }
 
+/// The first kernel of PyTorch's order that takes the operands; the order begins with the GPU's favourite
+/// (sdp_utils.cpp: select_sdp_backend).
+AttentionBackend kernel_for(const Tape& tape, const Tensor& query, const Tensor& key, const Tensor& bias) {
+  const bool grouped = key.size(1) != query.size(1), wide = query.dtype() == DType::fp32;
+  // No kernel knows grouped heads behind a mask: PyTorch is not told that they are grouped.
+  if (grouped && bias.defined()) return AttentionBackend::math;
+  AttentionBackend kernel = tape.traits().attention;
+  if (kernel == AttentionBackend::cudnn && query.size(3) % kCudnnAlignment != 0)
+    kernel = AttentionBackend::flash;
+  if (kernel == AttentionBackend::cudnn && wide) kernel = AttentionBackend::flash;
+  if (kernel == AttentionBackend::flash && (wide || bias.defined())) kernel = AttentionBackend::efficient;
+  if (kernel == AttentionBackend::efficient && grouped) kernel = AttentionBackend::math;
+  return kernel;
+}
+
 /// A mask as numbers of the query's dtype.
 Tensor numbers_of(const Tensor& mask, DType dtype) {
   if (!mask.defined() || mask.dtype() != DType::boolean) return mask;
@@ -51,11 +69,12 @@ Tensor attention(Arg query, Arg key, Arg value, const Tensor& mask, bool causal)
   Tensor k = autocast_cast(*key, tape);
   Tensor q = autocast_cast(*query, tape);
   Tensor bias = numbers_of(mask, q.dtype());
-  const bool grouped = k.size(1) != q.size(1);
-  if (q.dtype() == DType::fp32 || (grouped && bias.defined())) {
+  const AttentionBackend kernel = kernel_for(tape, q, k, bias);
+  if (kernel != AttentionBackend::cudnn) {
     const GroupedHeads form = bias.defined() ? GroupedHeads::broadcast : GroupedHeads::repeated;
-    Tensor out =
-        grouped ? composite_attention(q, k, v, bias, causal, form) : efficient_attention(q, k, v, bias);
+    Tensor out = kernel == AttentionBackend::flash       ? dense_flash_attention(q, k, v, causal)
+                 : kernel == AttentionBackend::efficient ? efficient_attention(q, k, v, bias)
+                                                         : composite_attention(q, k, v, bias, causal, form);
     drop(q, k, v, bias);
     done(query, key, value);
     return out;

@@ -25,10 +25,12 @@ Tensor by_token(Tape& tape, const Shape& shape, DType dtype, std::uint16_t name)
   return tape.alias(made, tape::transpose(made.shape(), 1, 2));
 }
 
-Bytes backward_workspace(const Shape& query) {
+/// Narrow types take tiles as wide as their rows.
+Bytes backward_workspace(const Shape& query, DType dtype) {
   const std::int64_t rows = query[3] <= kTileColumns ? 64 : 128;
-  const std::int64_t tiles = ceil_div(query[2], rows) * ceil_div(query[3], kTileColumns);
-  return query[0] * query[1] * tiles * (kTileLock + rows * kTileColumns * 4);
+  const std::int64_t columns = dtype == DType::fp32 ? kTileColumns : rows;
+  const std::int64_t tiles = ceil_div(query[2], rows) * ceil_div(query[3], columns);
+  return query[0] * query[1] * tiles * (kTileLock + rows * columns * 4);
 }
 
 void efficient_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
@@ -43,11 +45,16 @@ void efficient_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out)
   out[1] = by_token(tape, key.shape(), key.dtype(), name);
   out[2] = by_token(tape, value.shape(), value.dtype(), name);
   const ComponentScope component(tape, Component::temporaries);
-  Tensor product = elementwise(name, DType::fp32, {&in[0], &result});
-  Tensor sums = tape.empty({query.size(0), query.size(2), query.size(1)}, DType::fp32, name);
-  Tensor turned = tape.empty({query.size(0), query.size(1), query.size(2)}, DType::fp32, name);
-  drop(sums, product);
-  Tensor workspace = tape.empty({backward_workspace(query.shape())}, DType::uint8, name);
+  Tensor turned;
+  if (query.dtype() == DType::fp32) {
+    Tensor product = elementwise(name, DType::fp32, {&in[0], &result});
+    Tensor sums = tape.empty({query.size(0), query.size(2), query.size(1)}, DType::fp32, name);
+    turned = tape.empty({query.size(0), query.size(1), query.size(2)}, DType::fp32, name);
+    drop(sums, product);
+  } else {  // the kernel makes the sums itself
+    turned = tape.empty({query.size(0), query.size(1), query.size(2)}, DType::fp32, name);
+  }
+  Tensor workspace = tape.empty({backward_workspace(query.shape(), query.dtype())}, DType::uint8, name);
   attention_backward_work(name, in[0], {query, key, value, result, logsumexp}, workspace, out,
                           full_attention(query, key, 5));
   drop(turned, workspace);

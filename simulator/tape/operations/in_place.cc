@@ -41,12 +41,13 @@ void copy_slices_backward(Node& node, std::span<Tensor> in, std::span<Tensor> ou
 
 void copy_part_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
   Tape& tape = *node.tape;
-  const Tensor whole = tape.empty(Shape::contiguous(in[0].shape().sizes()), in[0].dtype(), node.name);
+  const Tensor whole = tape.empty(like(in[0].shape()), in[0].dtype(), node.name);
+  if (tape.wants_operations()) Work(tape, OperationKind::copy, node.name).in(in[0]).out(whole).run();
   const Tensor part = tape.empty(node.shape, in[0].dtype(), node.name);
-  if (tape.wants_operations())
-    Work(tape, OperationKind::copy, node.name).in(in[0]).out(whole).out(part).run();
-  if (node.wants(0)) tape.empty(node.shape, in[0].dtype(), node.name).reset();
-  if (node.wants(0)) out[0] = whole;
+  if (node.wants(0)) {
+    const Tensor zeros = tape.empty(node.shape, in[0].dtype(), node.name);
+    out[0] = whole;
+  }
   if (node.wants(1)) out[1] = part;
 }
 
@@ -78,6 +79,19 @@ Tensor div_in_place(Tensor view, const Tensor& base) {
   view_node->shape = Shape::contiguous(base.shape().sizes());
   Tensor out = tape.alias(view, view.shape());
   tape.attach(out, view_node);
+  return out;
+}
+
+Tensor copy_rows_in_place(Tensor base, std::int64_t first, const Tensor& source) {
+  Tape& tape = base.tape();
+  if (tape.wants_operations())
+    Work(tape, OperationKind::copy, kCopy).in(source).out(base).sizes({first, source.size(0)}).run();
+  const Arg before(base), written(source);
+  if (!tape.records(before, written)) return base;
+  Node* node = tape.node(kCopySlices, copy_part_backward, {&base, &source});
+  node->shape = Shape::contiguous(source.shape().sizes());
+  Tensor out = tape.alias(base, base.shape(), 0, false);
+  tape.attach(out, node);
   return out;
 }
 

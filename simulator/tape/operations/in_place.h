@@ -10,6 +10,10 @@ namespace headroom::tape {
 /// the graph.
 Tensor div_in_place(Tensor view, const Tensor& base);
 
+/// `base[first:first + rows of source] = source`: nothing allocated forward. Backward the base's gradient is
+/// copied whole, then the rows' part of it; the copy, with those rows zeroed, goes on to what the base was
+/// before, the part to the source. Returns the base with its new place in the graph.
+Tensor copy_rows_in_place(Tensor base, std::int64_t first, const Tensor& source);
 /// `self /= divisor` by a tensor: with autograd self is copied first, for the divisor's gradient. Returns
 /// self with its new place in the graph.
 Tensor div_in_place_by(Tensor self, const Tensor& divisor);

@@ -104,6 +104,11 @@ void mse_backward(Node& node, Tensors in, Tensors out) {
 
 Tensor log_softmax(Arg self) {
   Tape& tape = self->tape();
+  if (tape.autocast().enabled && self->dtype() == DType::fp16) {  // one kernel widens as it reads
+    Tensor out = softmax_kernel(kLogSoftmax, kLogSoftmaxBackward, log_softmax_backward, *self, DType::fp32);
+    done(self);
+    return out;
+  }
   Tensor x = autocast_fp32(*self, tape);
   Tensor out = softmax_kernel(kLogSoftmax, kLogSoftmaxBackward, log_softmax_backward, x, x.dtype());
   x.reset();
@@ -113,6 +118,11 @@ Tensor log_softmax(Arg self) {
 
 Tensor softmax(Arg self, DType dtype) {
   Tape& tape = self->tape();
+  if (self->dtype() == DType::fp16 && dtype == DType::fp32) {
+    Tensor out = softmax_kernel(kSoftmax, kSoftmaxBackward, softmax_backward, *self, dtype);
+    done(self);
+    return out;
+  }
   Tensor x = autocast_fp32(*self, tape);
   x = to(std::move(x), dtype);
   Tensor out = softmax_kernel(kSoftmax, kSoftmaxBackward, softmax_backward, x, dtype);
@@ -155,28 +165,30 @@ Tensor nll_loss(Arg self, Arg target) {
   return out;
 }
 
-Tensor logsumexp(Arg self) {
-  Tape& tape = self->tape();
+Tensor logsumexp(Arg given) {
+  Tape& tape = given->tape();
+  Tensor self = autocast_fp32(*given, tape);
   Node* node = nullptr;
-  if (tape.records(self)) {
-    node = tape.node(kLogsumexpBackward, logsumexp_backward, {&*self});
-    tape.save(node, *self);
+  if (tape.grad_enabled() && self.requires_grad()) {
+    node = tape.node(kLogsumexpBackward, logsumexp_backward, {&self});
+    tape.save(node, self);
   }
   const GradMode no_grad(tape, false);
-  const Bytes element = element_size(self->dtype());
-  const unsigned last = 1u << (self->rank() - 1);
-  Tensor peak = reduce(kLogsumexp, self->dtype(), element, *self, last, true);
+  const DType dtype = self.dtype();
+  const unsigned last = 1u << (self.rank() - 1);
+  Tensor peak = reduce(kLogsumexp, dtype, element_size(dtype), self, last, true);
   {
-    Tensor size = plain(kLogsumexp, self->dtype(), peak);
+    Tensor size = plain(kLogsumexp, dtype, peak);
     Tensor infinite = plain(kLogsumexp, DType::boolean, size);
     drop(infinite, size);
   }
-  Tensor shifted = elementwise(kLogsumexp, self->dtype(), {&*self, &peak});
-  Tensor out = reduce(kLogsumexp, self->dtype(), 4, shifted, last, false);
+  Tensor shifted = elementwise(kLogsumexp, dtype, {&self, &peak});
+  Tensor out = reduce(kLogsumexp, dtype, 4, shifted, last, false);
   drop(shifted, peak);
   if (node != nullptr) tape.save(node, out);
   tape.attach(out, node);
-  done(self);
+  self.reset();
+  done(given);
   return out;
 }
 

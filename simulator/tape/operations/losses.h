@@ -5,7 +5,8 @@
 namespace headroom::tape {
 
 /// log_softmax over the last dimension; saves its result. An input that is not row-major is copied after the
-/// result exists. Under autocast the input is cast to fp32 first.
+/// result exists. Under autocast bf16 is cast to fp32 first; fp16 is widened by the
+/// kernel itself.
 Tensor log_softmax(Arg self);
 /// softmax over the last dimension, in `dtype`; saves its result.
 Tensor softmax(Arg self, DType dtype);

@@ -4,6 +4,7 @@
 
 #include "simulator/tape/core/autocast.h"
 #include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/in_place.h"
 #include "simulator/tape/operations/losses.h"
 #include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/reduce.h"
@@ -154,14 +155,19 @@ Tensor eager_entropy(const Tensor& logits) {
 }
 
 Tensor chunked_entropy(const Tensor& logits, std::int64_t rows) {
-  if (rows <= 0 || rows >= logits.size(0)) return eager_entropy(logits);
-  std::vector<Tensor> parts;
+  Tensor out = fill(logits.tape(), Shape{logits.size(0)}, DType::fp32);
+  Tensor wide, probabilities, entropy;
   for (std::int64_t at = 0; at < logits.size(0); at += rows) {
-    const Tensor part = slice(logits, 0, at, std::min(rows, logits.size(0) - at));
-    parts.push_back(eager_entropy(part));
+    const std::int64_t count = std::min(rows, logits.size(0) - at);
+    wide = to(slice(logits, 0, at, count), DType::fp32);
+    probabilities = softmax(wide, DType::fp32);
+    Tensor joint = logsumexp(wide);
+    Tensor products = mul(probabilities, wide);
+    Tensor expected = sum(std::move(products), 2u, false);
+    entropy = sub(std::move(joint), std::move(expected));
+    out = copy_rows_in_place(std::move(out), at, entropy);
   }
-  Tensor out = cat(parts, 0);
-  while (!parts.empty()) parts.pop_back();
+  drop(wide, probabilities, entropy);
   return out;
 }
 

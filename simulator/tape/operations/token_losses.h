@@ -21,7 +21,8 @@ inline constexpr double kCompiledEntropyScratch = 0.5;
 
 /// logsumexp(logits) - sum(softmax(logits) * logits), operator by operator; fp32 under autocast.
 Tensor eager_entropy(const Tensor& logits);
-/// The same by `rows` at a time.
+/// The same of packed rows [N,V], so many at a time, each part widened to fp32; the parts are written into
+/// one fp32 [N], whose gradient is made anew for every part.
 Tensor chunked_entropy(const Tensor& logits, std::int64_t rows);
 
 /// Head and loss in one: hidden [N,h] and weight [V,h] to token log-probs and entropies, fp32 [N] each,

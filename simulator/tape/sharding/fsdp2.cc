@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/pointwise.h"
@@ -49,7 +50,7 @@ class Fsdp2::PostBackward : public Function {
 };
 
 Fsdp2::Fsdp2(Model& model, Engine& engine, const ShardingOptions& options)
-    : tape_(model.tape()), engine_(engine), options_(options) {
+    : tape_(model.tape()), engine_(engine), model_(model), options_(options) {
   build_groups(model);
   for (Group& g : groups_) shard_group(g);
   if (options_.built_on_host) distribute();
@@ -170,11 +171,10 @@ Bytes Fsdp2::copy_out_scratch(const Group& g) const {
 }
 
 /// The same for `_chunk_cat` before a reduction: 8·(6k + 2 + blocks).
-Bytes Fsdp2::copy_in_scratch(const Group& g) const {
+Bytes Fsdp2::copy_in_scratch(std::span<const std::int64_t> lengths) const {
   std::int64_t blocks = 0;
-  for (const Parameter& p : g.parameters)
-    blocks += ceil_div(p.shard.elements() * element_size(options_.reduce), 2048);
-  return 8 * (6 * static_cast<std::int64_t>(g.parameters.size()) + 2 + blocks);
+  for (const std::int64_t length : lengths) blocks += ceil_div(length * element_size(options_.reduce), 2048);
+  return 8 * (6 * static_cast<std::int64_t>(lengths.size()) + 2 + blocks);
 }
 
 // --- Forward
@@ -204,7 +204,12 @@ void Fsdp2::after_forward(int unit, Tensor& output) {
     g.forward_order.push_back(post_forward_order_.size());
     post_forward_order_.push_back(static_cast<std::size_t>(&g - groups_.data()));
   }
-  if (!output.defined() || !output.requires_grad() || output->producer == nullptr) return;
+  if (!output.defined() || !output.requires_grad()) return;
+  if (output->producer == nullptr) {  // frozen embeddings whose output is made to require gradients
+    tape_.leaf_hooks(output).accumulated.push_back(
+        [this, unit](const Tensor&) { before_backward(group(unit)); });
+    return;
+  }
   Tape::hooks(*output->producer).before.push_back([this, unit](std::span<Tensor>) {
     before_backward(group(unit));
   });
@@ -260,26 +265,30 @@ void Fsdp2::after_backward(Group& g) {
 }
 
 void Fsdp2::reduce(Group& g) {
+  // Frozen parameters have no part in it.
   std::vector<Tensor> gradients;
+  std::vector<std::int64_t> lengths;
   for (Parameter& p : g.parameters) {
     Tensor whole = p.accumulated.defined() ? std::move(p.accumulated) : p.full.grad();
     if (!whole.defined()) continue;
     p.accumulated.reset();
     tape_.set_grad(p.full, {});
     gradients.push_back(std::move(whole));
+    lengths.push_back(p.shard.elements());
   }
   if (gradients.empty()) return;
+  const std::int64_t elements = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
   const ComponentScope component(tape_, Component::communication);
   reduce_input_.reset();
-  reduce_input_ = tape_.empty({g.elements * options_.ranks}, options_.reduce, kReduceIn);
-  { const Tensor scratch = tape_.empty({copy_in_scratch(g)}, DType::uint8, kCopyIn); }
+  reduce_input_ = tape_.empty({elements * options_.ranks}, options_.reduce, kReduceIn);
+  { const Tensor scratch = tape_.empty({copy_in_scratch(lengths)}, DType::uint8, kCopyIn); }
   Tensor last = std::move(gradients.back());
   gradients.pop_back();
   while (!gradients.empty()) gradients.pop_back();
   Tensor reduced;
   {
     const StreamScope stream(tape_, options_.reduce_stream);
-    reduced = tape_.empty({g.elements}, options_.reduce, kReduceOut);
+    reduced = tape_.empty({elements}, options_.reduce, kReduceOut);
     if (tape_.wants_operations())
       Work(tape_, OperationKind::reduce_scatter, kReduceOut)
           .in(reduce_input_)
@@ -287,7 +296,7 @@ void Fsdp2::reduce(Group& g) {
           .sizes({options_.ranks})
           .run();
     const DType stored = g.parameters.front().shard.dtype();
-    if (stored != options_.reduce) reduced = tape_.empty({g.elements}, stored, kReduceOut);
+    if (stored != options_.reduce) reduced = tape_.empty({elements}, stored, kReduceOut);
   }
   last.reset();
   take_gradients(g, reduced);
@@ -324,22 +333,35 @@ void Fsdp2::finish_backward() {
 
 // --- Shards
 
-std::vector<Tensor> Fsdp2::shards() {
-  std::vector<const Parameter*> ordered;
-  for (const Group& g : groups_)
-    for (const Parameter& p : g.parameters)
-      if (p.shard->requires_grad) ordered.push_back(&p);
-  std::sort(ordered.begin(), ordered.end(),
+std::vector<Fsdp2::Parameter*> Fsdp2::ordered() {
+  std::vector<Parameter*> out;
+  for (Group& g : groups_)
+    for (Parameter& p : g.parameters) out.push_back(&p);
+  std::sort(out.begin(), out.end(),
             [](const Parameter* a, const Parameter* b) { return a->order < b->order; });
-  std::vector<Tensor> out;
-  for (const Parameter* p : ordered) out.push_back(p->shard);
   return out;
+}
+
+std::vector<Tensor> Fsdp2::shards() {
+  std::vector<Tensor> out;
+  for (const Parameter* p : ordered())
+    if (p->shard->requires_grad) out.push_back(p->shard);
+  return out;
+}
+
+void Fsdp2::move_buffers(bool device, HostKind kind) {
+  for (Tensor* buffer : model_.buffers()) {
+    if (!buffer->defined() || ((*buffer)->storage->device == Device::gpu) == device) continue;
+    const ModuleScope module(tape_, (*buffer)->storage->label.module);
+    tape_.set_data(*buffer, device ? to_device(*buffer) : to_host(*buffer, kind));
+  }
 }
 
 void Fsdp2::offload(HostKind kind) {
   const ComponentScope component(tape_, Component::weights);
   for (Group& g : groups_) {
     reshard(g);
+    if (&g == &groups_.back() && !options_.cpu_offload) move_buffers(false, kind);
     for (Parameter& p : g.parameters)
       if (p.shard->storage->device == Device::gpu) {
         const ModuleScope module(tape_, p.shard->storage->label.module);
@@ -351,12 +373,15 @@ void Fsdp2::offload(HostKind kind) {
 void Fsdp2::load() {
   if (options_.cpu_offload) return;
   const ComponentScope component(tape_, Component::weights);
-  for (Group& g : groups_)
-    for (Parameter& p : g.parameters)
-      if (p.shard->storage->device != Device::gpu) {
-        const ModuleScope module(tape_, p.shard->storage->label.module);
-        tape_.set_data(p.shard, tape_.empty(p.shard.shape(), p.shard.dtype(), kShard));
-      }
+  const Tensor* head = &model_.head_table();
+  for (Parameter* p : ordered()) {
+    if (p->slot == head && p->order > 0)
+      move_buffers(true, HostKind::pageable);  // the body's come before a head of its own
+    if (p->shard->storage->device == Device::gpu) continue;
+    const ModuleScope module(tape_, p->shard->storage->label.module);
+    tape_.set_data(p->shard, tape_.empty(p->shard.shape(), p->shard.dtype(), kShard));
+  }
+  move_buffers(true, HostKind::pageable);
 }
 
 }  // namespace headroom::tape

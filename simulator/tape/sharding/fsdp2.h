@@ -25,7 +25,9 @@ class Fsdp2 : public ShardingRuntime {
   void after_forward(int unit, Tensor& output) override;
   std::vector<Tensor> shards() override;
   void set_gradient_sync(bool sync) override { sync_ = sync; }
+  /// model.to("cpu"): a unit's shards go when all of its modules have moved, so the root's after the buffers.
   void offload(HostKind kind) override;
+  /// model.to(device): module by module.
   void load() override;
 
  private:
@@ -63,11 +65,16 @@ class Fsdp2 : public ShardingRuntime {
   void take_gradients(Group& group, const Tensor& reduced);
   void accumulate_whole(Group& group);
   Bytes copy_out_scratch(const Group& group) const;
-  Bytes copy_in_scratch(const Group& group) const;
+  Bytes copy_in_scratch(std::span<const std::int64_t> lengths) const;
   std::int64_t compute_bytes() const { return element_size(options_.compute); }
+
+  /// Parameters as the model's `parameters()` lists them.
+  std::vector<Parameter*> ordered();
+  void move_buffers(bool device, HostKind kind);
 
   Tape& tape_;
   Engine& engine_;
+  Model& model_;
   ShardingOptions options_;
   std::vector<Group> groups_;  ///< in order of wrapping; the root last
   std::vector<std::size_t> post_forward_order_;

@@ -5,7 +5,9 @@
 #include <array>
 #include <filesystem>
 #include <map>
+#include <optional>
 
+#include "models/document/document.h"
 #include "planner/frameworks/registry.h"
 #include "simulator/hardware/library.h"
 #include "simulator/phases/simulate.h"
@@ -19,7 +21,26 @@ namespace {
 /// compared event by event.
 class RecordedStream : public ::testing::TestWithParam<std::string> {};
 
-EventStream predicted(const std::string& path) {
+/// What a recording says of its process beside its case: `imported`, the models' code was imported before the
+/// run began, so that nothing of it lies on the device; `sdpa`, the kernel that attention was held to.
+struct RecordedProcess {
+  bool imported = false;
+  AttentionKernel attention = AttentionKernel::by_gpu;
+};
+
+RecordedProcess process_of(const std::string& path) {
+  const std::map<std::string, AttentionKernel> words = {{"flash", AttentionKernel::flash},
+                                                        {"efficient", AttentionKernel::efficient},
+                                                        {"math", AttentionKernel::math}};
+  const Result<Document> document = read_document(path);
+  if (!document) throw std::runtime_error(document.error().text());
+  RecordedProcess out;
+  out.imported = document->find("imported") != nullptr;
+  if (const Document* word = document->find("sdpa")) out.attention = words.at(word->text());
+  return out;
+}
+
+EventStream predicted(const std::string& path, const RecordedProcess& process) {
   const Result<ReadJob> read = read_job(std::array{path}, {});
   if (!read) throw std::runtime_error(read.error().text());
   const Result<Hardware> hardware = load_hardware(read->job.gpu);
@@ -27,7 +48,9 @@ EventStream predicted(const std::string& path) {
   SimulateOptions options;
   EventStream events;
   options.events = &events;
-  const Result<Report> report = simulate(read->job, *hardware, options);
+  Job job = read->job;
+  for (Role& role : job.roles) role.attention_kernel = process.attention;
+  const Result<Report> report = simulate(job, *hardware, options);
   if (!report) throw std::runtime_error(report.error().text());
   return events;
 }
@@ -62,15 +85,18 @@ std::string shown(const EventStream& stream, const MemoryEvent& event) {
 TEST_P(RecordedStream, EveryEventIsPredicted) {
   const std::string name = GetParam();
   Recorded recorded(test::recorded_events(test::data(name + ".trace.json.gz")));
-  const EventStream stream = predicted(test::data(name + ".json"));
+  const RecordedProcess process = process_of(test::data(name + ".json"));
+  const EventStream stream = predicted(test::data(name + ".json"), process);
   std::size_t at = 0;
   std::uint32_t before = 0;
   std::map<Stream, std::int64_t> streams = {{0, 0}};  // numbered by first use, as recorded
   for (const MemoryEvent& event : stream.events) {
     if (event.kind != MemoryEvent::Kind::allocate && event.kind != MemoryEvent::Kind::free) continue;
-    // The process group's barrier came before the recording began.
-    if (at == 0 && before == 0 && tape::operation_text(event.label.operation) == "barrier") {
-      before = 1;
+    // The process group's barrier came before the recording began, and so did what was imported early.
+    const std::string_view operation = tape::operation_text(event.label.operation);
+    if (event.kind == MemoryEvent::Kind::allocate &&
+        ((at == 0 && operation == "barrier") || (process.imported && operation == "import"))) {
+      ++before;
       continue;
     }
     // Frees after the last recorded event belong to the end of the process.
