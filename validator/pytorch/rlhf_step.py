@@ -18,6 +18,7 @@ import sys
 import torch
 import torch.nn.functional as F
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
+from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging
 
 import allocation_stream
@@ -53,6 +54,8 @@ class Adam:
         if case.get("precision") == "master":
             self.copies = [p.detach().float().clone() for p in self.trained]
         self.clips = case.get("clip", True)
+        # A scale that small losses do not overflow: every step is taken.
+        self.scaler = torch.amp.GradScaler("cuda", init_scale=1024.0) if case.get("grad_scaler") else None
         self.inner = torch.optim.AdamW(self.copies or self.trained, lr=1e-6,
                                        **self.IMPLEMENTATIONS[case.get("adam", "foreach")])
 
@@ -61,8 +64,14 @@ class Adam:
             copy.grad = weight.grad.float()
             weight.grad = None
         if self.clips:
+            if self.scaler:
+                self.scaler.unscale_(self.inner)
             torch.nn.utils.clip_grad_norm_(self.copies or self.trained, 1.0)
-        self.inner.step()
+        if self.scaler:
+            self.scaler.step(self.inner)
+            self.scaler.update()
+        else:
+            self.inner.step()
         self.inner.zero_grad(set_to_none=True)
         with torch.no_grad():
             for copy, weight in zip(self.copies or [], self.trained):
@@ -150,6 +159,9 @@ class Loop:
         if self.case.get("grad_ckpt"):
             reentrant = {"use_reentrant": self.case.get("reentrant", False)}
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=reentrant)
+            layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+            for number, layer in enumerate(layers):
+                layer.gradient_checkpointing = number % self.case.get("grad_ckpt_every", 1) == 0
         return add_adapters(model, role, self.case) if self.case.get("lora") else model
 
     def load(self, role):
@@ -175,7 +187,8 @@ class Loop:
             self.recorder.note_empty_cache()
 
     def autocast(self):
-        return torch.autocast("cuda", torch.bfloat16, enabled=self.precision == "amp")
+        narrow = torch.float16 if self.case.get("amp_dtype") == "fp16" else torch.bfloat16
+        return torch.autocast("cuda", narrow, enabled=self.precision == "amp")
 
     @contextlib.contextmanager
     def inference(self, name, step):
@@ -197,12 +210,45 @@ class Loop:
         if self.case.get("logits_fp32"):
             scores = scores.float()
         way = self.case.get("token_logprob", "log_softmax")
+        if way == "selective":
+            return self.selective_log_softmax(scores, targets)
         if way == "log_softmax":
             return F.log_softmax(scores, -1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
         if way == "cross_entropy":
             flat = F.cross_entropy(scores.reshape(-1, scores.size(-1)), targets.reshape(-1), reduction="none")
             return -flat.view(targets.shape)
         return scores.gather(-1, targets.unsqueeze(-1)).squeeze(-1) - torch.logsumexp(scores, -1)
+
+    @staticmethod
+    def selective_log_softmax(scores, targets):
+        """Row by row, so that only one row's table exists beside the logits."""
+        index = targets.unsqueeze(-1)
+        if scores.dtype == torch.float32:
+            chosen = torch.gather(scores, -1, index)
+            return (chosen - torch.stack([torch.logsumexp(row, -1) for row in scores]).unsqueeze(-1)).squeeze(-1)
+        rows = []
+        for row, column in zip(scores, index):
+            table = F.log_softmax(row, -1)
+            picked = table.gather(-1, column)
+            rows.append(picked)
+        return torch.stack(rows).squeeze(-1)
+
+    def entropies(self, logits):
+        """Of the positions that predict a token: at once, or packed and by parts in fp32."""
+        scores = logits[:, :-1]
+        if self.case["entropy"] == "eager":
+            if self.case.get("logits_fp32"):
+                scores = scores.float()
+            weights = F.softmax(scores, dim=-1)
+            return torch.logsumexp(scores, dim=-1) - torch.sum(weights * scores, dim=-1)
+        scores, part = scores.reshape(-1, scores.size(-1)), self.case.get("entropy_chunk", 2048)
+        joined = torch.zeros(scores.shape[0], device=scores.device)
+        for first in range(0, scores.shape[0], part):
+            wide = scores[first:first + part].float()
+            weights = F.softmax(wide, dim=-1)
+            values = torch.logsumexp(wide, dim=-1) - torch.sum(weights * wide, dim=-1)
+            joined[first:first + part] = values
+        return joined
 
     def all_logprobs(self, role, tokens):
         self.load(role)
@@ -242,7 +288,8 @@ class Loop:
                 rows = slice(part * self.micro, (part + 1) * self.micro)
                 with self.offloads():
                     loss = loss_of(tokens[rows], rows) / parts
-                loss.backward()
+                scaler = self.optimizers[role].scaler
+                (scaler.scale(loss) if scaler else loss).backward()
                 del loss
             self.optimizers[role].step()
         if self.swaps:
@@ -290,14 +337,18 @@ class Loop:
                 self.unload("critic")
         advantages = (rewards - rewards.mean())[:, None].expand_as(old).float().contiguous()
 
+        bonus = self.case.get("entropy", "none")
+
         def actor_loss(rows, at):
             with self.autocast():
                 logits = self.logits(self.models["actor"], rows)
             new = self.logprobs(logits, rows).float()
+            entropies = self.entropies(logits) if bonus != "none" else None
             del logits
             ratio, gain = torch.exp(new - old[at].float()), advantages[at]
             clipped = torch.max(-gain * ratio, -gain * ratio.clamp(0.8, 1.2)).mean()
-            return clipped + 0.01 * (new - reference[at].float()).mean()
+            loss = clipped + 0.01 * (new - reference[at].float()).mean()
+            return loss if entropies is None else loss - 0.01 * entropies.mean()
 
         def critic_loss(rows, at):
             with self.autocast():
