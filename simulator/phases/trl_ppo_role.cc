@@ -126,6 +126,8 @@ Status TrlPpoRole::build() {
 
 std::optional<Status> TrlPpoRole::act(const Action& action, Experience& e) {
   PpoLoop& l = loop(e);
+  // Of a call's results an underscore keeps the last one.
+  tape::drop(l.ignored_score, l.ignored_logits);
   const bool policy = role().trained && role().head == HeadKind::language_model;
   switch (action.verb) {
     case Verb::take_prompts:
