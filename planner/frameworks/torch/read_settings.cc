@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kMost = 1 << 24;
 
-constexpr std::array<std::string_view, 49> kKeys = {"name",
+constexpr std::array<std::string_view, 50> kKeys = {"name",
                                                     "group",
                                                     "trace",
                                                     "actor",

@@ -11,7 +11,6 @@
 #include "simulator/memory/simulated_memory.h"
 #include "simulator/phases/device_run.h"
 #include "simulator/phases/machine.h"
-#include "simulator/phases/simulate.h"
 #include "simulator/tape/core/names.h"
 #include "tests/support/data.h"
 #include "validator/quick.h"
@@ -95,15 +94,8 @@ void inspect(const std::string& file, const std::vector<std::string>& overrides,
   ASSERT_TRUE(read) << read.error().text();
   const Job job = with_layers(read->job, 2);
   Inspector machine;
-  if (job.processes.size() > 1) {
-    const auto report = run_on_device(job, *find_hardware("h200"), machine);
-    ASSERT_TRUE(report) << report.error().text();
-  } else {
-    SimulateOptions simulation;
-    simulation.machine = &machine;
-    const auto report = simulate(job, simulation);
-    ASSERT_TRUE(report) << report.error().text();
-  }
+  const auto report = run_on_device(job, *find_hardware("h200"), machine);
+  ASSERT_TRUE(report) << report.error().text();
   for (const auto& [name, times] : machine.lacking)
     ADD_FAILURE() << file << ": " << name << " lacks operands " << times << " times";
   for (const OperationKind kind : expected) EXPECT_GT(machine.seen[kind], 0) << static_cast<int>(kind);
