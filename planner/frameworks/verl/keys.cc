@@ -118,6 +118,15 @@ constexpr Row kMegatron[] = {
     {"override_ddp_config", 'd', "{}", M},
     {"override_transformer_config", 'd', "{recompute_granularity: null, recompute_modules: [core_attn], "
                                          "recompute_method: null, recompute_num_layers: null}", M},
+    {"override_transformer_config.fp8", 's', "null", U},
+    {"override_transformer_config.fp8_param", 'b', "false", U},
+    {"override_transformer_config.fp4", 's', "null", U},
+    {"override_transformer_config.mtp_num_layers", 'i', "null", U},
+    {"override_transformer_config.cpu_offloading", 'b', "false", U},
+    {"override_transformer_config.fine_grained_activation_offloading", 'b', "false", U},
+    {"override_transformer_config.enable_cuda_graph", 'b', "false", U},
+    {"override_transformer_config.cuda_graph_impl", 's', "none", U},
+    {"override_transformer_config.attention_backend", 's', "auto", M},
     {"override_mcore_model_config", 'd', "{}", N},
     {"use_mbridge", 'b', "true", N},
     {"vanilla_mbridge", 'b', "false", N},
@@ -404,7 +413,6 @@ constexpr Row kRoot[] = {
     {"model_engine", 's', "null", M, v8},
     {"reward.num_workers", 'i', "8", M, v71},
     {"reward", 'd', "{}", N, v71},
-    {"reward_model", 'd', "{}", N, v71},
     {"custom_reward_function", 'd', "{}", N},
     {"sandbox_fusion", 'd', "{}", N},
     {"transfer_queue", 'd', "{}", N},
@@ -456,7 +464,7 @@ const Section kSections[] = {
     {"critic.checkpoint", kCheckpoint},
     {"reward_model", kRewardFsdp, v0, v7},
     {"reward_model.model.fsdp_config", kFsdp, v0, v7},
-    {"reward_model", kRewardEngine, v7, v71},
+    {"reward_model", kRewardEngine, v7},  // since 0.7.1 read for reward.reward_model where it is switched on
     {"reward.reward_model", kRewardEngine, v71},
 };
 

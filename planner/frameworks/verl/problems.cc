@@ -134,6 +134,12 @@ Found engine(const Settings& s, const EngineSettings& e, const Architecture* mod
     return problem("data.max_response_length",
                    fmt::format("expected prompt and response within the model's {} positions, found {} + {}",
                                model->decoder.max_positions, e.prompt_length, e.response_length));
+  const std::int64_t served = e.max_model_len.value_or(e.prompt_length + e.response_length);
+  if (e.name == "vllm" && !s.after(0, 7, 0) && e.max_num_batched_tokens < served)
+    return problem(at + "max_num_batched_tokens",
+                   fmt::format("expected at least the longest sequence's {} tokens (this release's rollout "
+                               "refuses less), found {}",
+                               served, e.max_num_batched_tokens));
   if (e.max_model_len && model->decoder.max_positions > 0 &&
       *e.max_model_len > model->decoder.max_positions && s.after(0, 7, 1))
     return problem(at + "max_model_len", fmt::format("expected at most the model's {} positions, found {}",

@@ -89,7 +89,10 @@ void SettingsReader::sglang_arguments(EngineSettings& e) {
 
 void SettingsReader::reward() {
   if (!s_.after(0, 7, 0)) return fsdp_reward();
-  const std::string at = s_.after(0, 7, 1) ? "reward.reward_model." : "reward_model.";
+  // The section's old place still counts where it is switched on.
+  const std::string legacy = "reward_model.";
+  const bool moved = s_.after(0, 7, 1) && !(v_.given(legacy + "enable") && v_.flag(legacy + "enable"));
+  const std::string at = moved ? "reward.reward_model." : legacy;
   EngineSettings& e = s_.reward_engine;
   e.exists = v_.flag(at + "enable");
   s_.reward_workers = v_.integer("reward.num_workers", 0, 100000, 8);

@@ -81,6 +81,7 @@ Megatron SettingsReader::megatron(const std::string& at) {
   out.switches.fused_rotary = v_.flag(transformer + "apply_rope_fusion", false);
   out.switches.deallocates_outputs = v_.flag(transformer + "deallocate_pipeline_outputs", false);
   out.switches.context_all_to_all = covered(transformer + "cp_comm_type", kContextExchanges) == "a2a";
+  covered(transformer + "attention_backend", kMegatronAttentions);
   out.gradients_fp32 = v_.flag(at + "override_ddp_config.grad_reduce_in_fp32", true);
   out.pad_to_length = v_.flag(at + "pad_to_length");
   out.pad_to_length_bucket = v_.integer(at + "pad_to_length_bucket", 1, kMost, 512);

@@ -33,6 +33,8 @@ inline constexpr auto kMegatronOptimizers = std::to_array<std::string_view>({"",
 inline constexpr auto kOptimizerLibraries =
     std::to_array<std::string_view>({"torch.optim", "torchao.optim", "bitsandbytes.optim"});
 inline constexpr auto kContextExchanges = std::to_array<std::string_view>({"", "p2p", "a2a", "all_gather"});
+/// TransformerEngine's kernels that keep no scores (megatron/core/transformer/enums.py: AttnBackend).
+inline constexpr auto kMegatronAttentions = std::to_array<std::string_view>({"", "auto", "flash", "fused"});
 
 // What these take is fixed.
 inline constexpr auto kRecomputed = std::to_array<std::string_view>(

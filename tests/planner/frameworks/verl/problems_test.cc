@@ -38,6 +38,12 @@ TEST(VerlProblems, OldReleasesTellTheEngineTheWholeLength) {
   EXPECT_EQ(complaint("0.9.0", {"data.max_response_length=40000"}), "");  // responses are cut: a warning
 }
 
+TEST(VerlProblems, OldReleasesServeTheLongestSequenceInOneBatch) {
+  EXPECT_THAT(complaint("0.5.0", {kRollout + "max_num_batched_tokens=1024"}),
+              HasSubstr("max_num_batched_tokens: expected at least the longest sequence's"));
+  EXPECT_EQ(complaint("0.9.0", {kRollout + "max_num_batched_tokens=1024"}), "");
+}
+
 TEST(VerlProblems, BatchesMustDivide) {
   EXPECT_THAT(complaint("0.9.0", {"data.train_batch_size=16"}),
               HasSubstr("run.yaml:5: " + kActor +

@@ -117,6 +117,15 @@ TEST(VerlUsage, NamesWhatIsNotModelled) {
   EXPECT_TRUE(warnings({"actor_rollout_ref.model.tiled_mlp.enabled=false"}).empty());
   EXPECT_THAT(test::job_of("0.9.0", {"actor_rollout_ref.model.tiled_mlp.enabled=true"}).not_modelled,
               testing::ElementsAre("actor_rollout_ref.model.tiled_mlp.enabled=true"));
+  for (const char* change :
+       {"fp8=hybrid", "mtp_num_layers=1", "cpu_offloading=true", "attention_backend=unfused"})
+    EXPECT_THAT(test::job_of(
+                    "0.9.0",
+                    {"+model_engine=megatron",
+                     std::string("++actor_rollout_ref.actor.megatron.override_transformer_config.") + change})
+                    .not_modelled,
+                testing::Contains(HasSubstr(std::string(change).substr(0, std::string(change).find('=')))))
+        << change;
   EXPECT_THAT(warnings({"actor_rollout_ref.rollout.name=hf"}),
               testing::ElementsAre(HasSubstr("not modelled yet: the verdict is undetermined")));
 }

@@ -114,6 +114,12 @@ TEST(VerlStep, AColocatedRewardEngineTakesTurns) {
   EXPECT_EQ(actions(job.step, PhaseKind::validate), "generate rollout, sleep rollout, score reward");
   EXPECT_EQ(job.engine("reward")->sleep_level, 1);
   EXPECT_EQ(job.processes.back().name, "reward_engine");
+  // verl still takes the keys' old place.
+  const Job old = job_of("0.9.0", {"reward_model.enable=true", "reward_model.model.path=Qwen/Qwen2.5-1.5B",
+                                   "trainer.test_freq=1"});
+  EXPECT_EQ(old.step, job.step);
+  ASSERT_NE(old.engine("reward"), nullptr);
+  EXPECT_EQ(old.engine("reward")->model->parameters(), job.engine("reward")->model->parameters());
 }
 
 TEST(VerlStep, LoraHasNoSecondModel) {
