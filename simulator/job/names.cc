@@ -66,6 +66,12 @@ constexpr Names<AttentionImplementation, 5> kAttention = {
      {AttentionImplementation::flash_varlen, "flash_varlen"},
      {AttentionImplementation::transformer_engine, "transformer_engine"}}};
 
+constexpr Names<AttentionKernel, 5> kAttentionKernel = {{{AttentionKernel::by_gpu, "by_gpu"},
+                                                         {AttentionKernel::cudnn, "cudnn"},
+                                                         {AttentionKernel::flash, "flash"},
+                                                         {AttentionKernel::efficient, "efficient"},
+                                                         {AttentionKernel::math, "math"}}};
+
 constexpr Names<HeadKind, 3> kHeadKind = {{{HeadKind::language_model, "language_model"},
                                            {HeadKind::scalar, "scalar"},
                                            {HeadKind::sequence_classification, "sequence_classification"}}};
@@ -154,6 +160,7 @@ HEADROOM_ENUM_NAMES(OptimizerImplementation, kOptimizerImplementation)
 HEADROOM_ENUM_NAMES(TokenLogprob, kTokenLogprob)
 HEADROOM_ENUM_NAMES(Entropy, kEntropy)
 HEADROOM_ENUM_NAMES(AttentionImplementation, kAttention)
+HEADROOM_ENUM_NAMES(AttentionKernel, kAttentionKernel)
 HEADROOM_ENUM_NAMES(HeadKind, kHeadKind)
 HEADROOM_ENUM_NAMES(TrainerCode, kTrainerCode)
 HEADROOM_ENUM_NAMES(Verb, kVerb)

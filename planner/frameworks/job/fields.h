@@ -364,6 +364,8 @@ struct Fields<Role> {
     v.field({.name = "loss", .meaning = "what happens to the logits"}, &Role::loss);
     v.field({.name = "attention", .meaning = "implementation"}, &Role::attention);
     v.field({.name = "trainer", .meaning = "whose trainer code runs its passes"}, &Role::trainer);
+    v.field({.name = "attention_kernel", .meaning = "that scaled_dot_product_attention is held to"},
+            &Role::attention_kernel);
     v.field({.name = "attention_mask", .meaning = "an explicit mask is passed"}, &Role::attention_mask);
     v.field({.name = "padded", .meaning = "the mask has zeros: prompts are shorter than the cap"},
             &Role::padded);

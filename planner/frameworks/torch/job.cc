@@ -2,20 +2,13 @@
 
 #include "planner/frameworks/torch/settings.h"
 #include "simulator/job/actions.h"
+#include "simulator/job/names.h"
 
 namespace headroom::torch {
 namespace {
 
 /// The recorder's mark of a phase in its traces.
 constexpr Bytes kMarker = 7777;
-
-AttentionKernel kernel_of(const std::string& word) {
-  return word == "cudnn"       ? AttentionKernel::cudnn
-         : word == "flash"     ? AttentionKernel::flash
-         : word == "efficient" ? AttentionKernel::efficient
-         : word == "math"      ? AttentionKernel::math
-                               : AttentionKernel::by_gpu;
-}
 
 Precision precision_of(const Settings& s, bool trained) {
   Precision p;
@@ -68,7 +61,7 @@ Role make_role(const Settings& s, const std::string& name) {
   role.training_mode_forward = role.trained;
   role.dropout = !s.dropout_off || has_functional_dropout(*role.model);
   role.attention = s.attn == "eager" ? AttentionImplementation::eager : AttentionImplementation::sdpa;
-  role.attention_kernel = kernel_of(s.sdpa_kernel);
+  role.attention_kernel = enum_from<AttentionKernel>(s.sdpa_kernel).value_or(AttentionKernel::by_gpu);
   role.attention_mask = s.pass_mask && body;
   role.loss.token_logprob = token_logprob_of(s.token_logprob);
   role.loss.logits_fp32 = s.logits_fp32;

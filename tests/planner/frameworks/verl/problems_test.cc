@@ -39,9 +39,9 @@ TEST(VerlProblems, OldReleasesTellTheEngineTheWholeLength) {
 }
 
 TEST(VerlProblems, OldReleasesServeTheLongestSequenceInOneBatch) {
-  EXPECT_THAT(complaint("0.5.0", {kRollout + "max_num_batched_tokens=1024"}),
+  EXPECT_THAT(complaint("0.5.0", {kRollout + "max_num_batched_tokens=1023"}),
               HasSubstr("max_num_batched_tokens: expected at least the longest sequence's"));
-  EXPECT_EQ(complaint("0.9.0", {kRollout + "max_num_batched_tokens=1024"}), "");
+  EXPECT_EQ(complaint("0.9.0", {kRollout + "max_num_batched_tokens=1023"}), "");
 }
 
 TEST(VerlProblems, BatchesMustDivide) {
