@@ -69,6 +69,10 @@ struct Mlp {
   std::int64_t shared_hidden = 0;  ///< hidden size of the shared expert(s) together; 0: none
   bool shared_gate = false;        ///< Qwen2-MoE: scalar gate on the shared expert
   bool router_bias = false;
+  bool normalized = false;  ///< weights of a token's experts are divided by their sum
+  /// DeepSeek: groups of experts, and those of them that a token's experts may come from; 0: one choice of
+  /// all.
+  std::int64_t expert_groups = 0, open_groups = 0;
   bool expert_bias = false;  ///< GPT-OSS
   bool stacked = false;      ///< experts kept as 3-D tensors [experts, …] rather than one linear each
   friend bool operator==(const Mlp&, const Mlp&) = default;

@@ -96,6 +96,7 @@ Mlp read_experts(Config& config, Key experts, Key hidden, const ExpertDefaults& 
   mlp.experts = config.count(experts, defaults.experts);
   mlp.experts_per_token = config.count("num_experts_per_tok", defaults.experts_per_token);
   mlp.hidden = config.size(hidden, defaults.hidden);
+  mlp.normalized = config.flag("norm_topk_prob", defaults.normalized);
   return mlp;
 }
 

@@ -48,6 +48,7 @@ std::int64_t read_rotary_dim(Config& config, std::int64_t head_dim, double fallb
 /// The expert sizes that every family with routed experts has; shared experts are the family's own.
 struct ExpertDefaults {
   std::int64_t experts, experts_per_token, hidden;
+  bool normalized = false;
 };
 Mlp read_experts(Config& config, Key experts, Key hidden, const ExpertDefaults& defaults,
                  std::string_view activation);

@@ -65,8 +65,18 @@ void describe_deepseek(Config& config, Architecture& model, const Defaults& defa
   Mlp experts = read_experts(config, {"n_routed_experts", "num_experts"}, "moe_intermediate_size",
                              {.experts = deepseek.experts,
                               .experts_per_token = deepseek.experts_per_token,
-                              .hidden = deepseek.expert_hidden},
+                              .hidden = deepseek.expert_hidden,
+                              .normalized = deepseek.normalized},
                              defaults.activation);
+  // V2 ignores norm_topk_prob, and its groups where experts are chosen greedily.
+  const bool grouped = deepseek.expert_groups > 0 || config.text("topk_method", "greedy") != "greedy";
+  if (deepseek.expert_groups == 0) experts.normalized = false;
+  if (grouped) {
+    experts.expert_groups = config.size_or_none("n_group", deepseek.expert_groups);
+    experts.open_groups = config.size_or_none("topk_group", deepseek.open_groups);
+    if (experts.expert_groups > 0 && experts.experts % experts.expert_groups != 0)
+      config.reject("n_group", "expected a number of groups that divides the routed experts");
+  }
   experts.shared_hidden = experts.hidden * config.count("n_shared_experts", deepseek.shared_experts);
   if (experts.experts_per_token == 0 && dense < decoder.layers)
     config.reject("num_experts_per_tok", "expected the number of experts of a token, found none");

@@ -16,6 +16,8 @@ struct DeepseekDefaults {
   std::int64_t experts_per_token;  ///< 0: the config must say
   std::int64_t expert_hidden;
   std::int64_t shared_experts;
+  bool normalized = false;
+  std::int64_t expert_groups = 0, open_groups = 0;
 };
 
 /// Multi-head latent attention in every layer; a dense MLP in the first layers, routed and shared experts

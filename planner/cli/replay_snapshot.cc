@@ -18,12 +18,16 @@
 namespace headroom::cli {
 namespace {
 
-/// What a file holds, by its first bytes.
+/// What a file holds, by its first bytes; what can be neither is not read on. Errors: as parse_stream's.
 Result<bool> is_pickle(const std::string& path) {
   HEADROOM_ASSIGN(replay::ByteSource source, replay::ByteSource::open(path));
-  char first = 0;
-  HEADROOM_ASSIGN(const std::size_t n, source.read(&first, 1));
-  return n == 1 && (static_cast<unsigned char>(first) == 0x80 || first == 'P');
+  std::string head(4096, '\0');
+  HEADROOM_ASSIGN(const std::size_t n, source.read(head.data(), head.size()));
+  head.resize(n);
+  if (n > 0 && (static_cast<unsigned char>(head[0]) == 0x80 || head[0] == 'P')) return true;
+  const std::size_t start = head.find_first_not_of(" \t\r\n");
+  if (start != std::string::npos && head[start] == '{') return false;
+  return fail(replay::parse_stream(head, path).error());
 }
 
 /// One line on a terminal that says how much has been read; nothing elsewhere.

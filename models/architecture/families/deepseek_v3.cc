@@ -13,8 +13,14 @@ constexpr Defaults kDefaults{.vocabulary = 129280,
                              .kv_heads = 128,
                              .max_positions = 4096};
 
-constexpr DeepseekDefaults kDeepseek{
-    .dense_layers = 3, .experts = 256, .experts_per_token = 8, .expert_hidden = 2048, .shared_experts = 1};
+constexpr DeepseekDefaults kDeepseek{.dense_layers = 3,
+                                     .experts = 256,
+                                     .experts_per_token = 8,
+                                     .expert_hidden = 2048,
+                                     .shared_experts = 1,
+                                     .normalized = true,
+                                     .expert_groups = 8,
+                                     .open_groups = 4};
 
 void describe(Config& config, Architecture& model) {
   describe_deepseek(config, model, kDefaults, kDeepseek);

@@ -13,6 +13,7 @@ void describe(Config& config, Architecture& model) {
   layer.attention.qkv_bias = layer.attention.output_bias = false;
   layer.mlp = read_experts(config, {"num_local_experts", "num_experts"}, "intermediate_size",
                            {.experts = 8, .experts_per_token = 2, .hidden = kDefaults.intermediate}, "silu");
+  layer.mlp.normalized = true;
   const SlidingRule rule{.window = config.size_or_none("sliding_window", 0)};
   decoder.groups = read_sliding_layers(config, decoder.layers, layer, rule);
 }

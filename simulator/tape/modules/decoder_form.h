@@ -56,28 +56,27 @@ struct DecoderForm {
   RotaryForm rotary = RotaryForm::halves;
   QkvForm qkv_form = QkvForm::columns;
   RouterForm router = RouterForm::softmax;
-  bool normalised_weights = false;  ///< a token's experts' weights are divided by their sum
-  bool clamped_gate = false;        ///< experts' gate and up alternate and are clamped (GPT-OSS)
-  bool unprobed_masks = false;      ///< made without a look for packed sequences (GPT-OSS)
-  bool eager_only = false;          ///< its attention has no SDPA form
-  bool python_norm = false;         ///< LayerNorm out of separate operators in fp32 (Cohere)
-  bool late_norm_cast = false;      ///< RMSNorm multiplies its weight in fp32, then casts (OLMo 2)
-  bool norms_by_head = false;       ///< query and key norms have a weight for each head (Cohere)
-  bool branches_scaled = false;     ///< each branch and the embeddings are multiplied by a number (Granite)
-  bool logits_scaled = false;       ///< so are the logits
-  bool scale_buffer = false;        ///< the embedding's scale is a buffer on the device (Gemma)
-  bool two_rotaries = false;        ///< sliding and full layers have frequencies of their own (Gemma 3)
-  bool late_views = false;          ///< heads are split once all three projections stand
-  bool late_norms = false;          ///< query and key norms stand on the split heads of all three (Gemma 3)
-  bool named_branches = false;      ///< results of branches keep variables of their own (StableLM, Falcon)
-  bool named_norms = false;         ///< so do those of norms (Falcon)
-  bool always_masked = false;       ///< attention is given a mask even when nothing is padded, and grouped
-                                    ///< heads as they are (Falcon)
-  bool alibi_in_mask = false;       ///< ALiBi's biases are part of that mask; rotary tables are made too
-  bool product_linears = false;     ///< linears are written x @ W.T + b (Falcon)
-  bool sum_in_place = false;        ///< attention's result is added to the MLP's in place (Falcon)
-  bool rotary_first = false;        ///< made before the final norm (Phi)
-  bool both_masks = false;          ///< the sliding layers' mask is made without such layers too (Qwen2-MoE)
+  bool clamped_gate = false;     ///< experts' gate and up alternate and are clamped (GPT-OSS)
+  bool unprobed_masks = false;   ///< made without a look for packed sequences (GPT-OSS)
+  bool eager_only = false;       ///< its attention has no SDPA form
+  bool python_norm = false;      ///< LayerNorm out of separate operators in fp32 (Cohere)
+  bool late_norm_cast = false;   ///< RMSNorm multiplies its weight in fp32, then casts (OLMo 2)
+  bool norms_by_head = false;    ///< query and key norms have a weight for each head (Cohere)
+  bool branches_scaled = false;  ///< each branch and the embeddings are multiplied by a number (Granite)
+  bool logits_scaled = false;    ///< so are the logits
+  bool scale_buffer = false;     ///< the embedding's scale is a buffer on the device (Gemma)
+  bool two_rotaries = false;     ///< sliding and full layers have frequencies of their own (Gemma 3)
+  bool late_views = false;       ///< heads are split once all three projections stand
+  bool late_norms = false;       ///< query and key norms stand on the split heads of all three (Gemma 3)
+  bool named_branches = false;   ///< results of branches keep variables of their own (StableLM, Falcon)
+  bool named_norms = false;      ///< so do those of norms (Falcon)
+  bool always_masked = false;    ///< attention is given a mask even when nothing is padded, and grouped
+                                 ///< heads as they are (Falcon)
+  bool alibi_in_mask = false;    ///< ALiBi's biases are part of that mask; rotary tables are made too
+  bool product_linears = false;  ///< linears are written x @ W.T + b (Falcon)
+  bool sum_in_place = false;     ///< attention's result is added to the MLP's in place (Falcon)
+  bool rotary_first = false;     ///< made before the final norm (Phi)
+  bool both_masks = false;       ///< the sliding layers' mask is made without such layers too (Qwen2-MoE)
 };
 
 /// The row for an architecture (Falcon's depends on its layout); null when the family has another program.

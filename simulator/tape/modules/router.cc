@@ -26,7 +26,6 @@ constexpr std::int64_t kBestOfGroup = 2;
 void Router::build(Model& model, const DecoderForm& form, const Mlp& spec, const std::string& name,
                    int index) {
   form_ = form.router;
-  normalised_ = form.normalised_weights;
   spec_ = spec;
   register_parameter(model, name + ".weight", weight_, {spec.experts, model.decoder().hidden}, index);
   if (spec.router_bias) register_parameter(model, name + ".bias", bias_, {spec.experts}, index);
@@ -57,7 +56,7 @@ Routing Router::softmax_first(const Tensor& rows) const {
   out.logits = linear(rows, weight_, {});
   Tensor scores = softmax(out.logits, DType::fp32);
   std::tie(out.weights, out.chosen) = topk(scores, spec_.experts_per_token);
-  if (normalised_) {
+  if (spec_.normalized) {
     const Tensor total = sum(out.weights, 2u, true);
     out.weights = div_in_place_by(std::move(out.weights), total);
   }
@@ -84,10 +83,10 @@ Tensor Router::fp32_logits(const Tensor& rows) const {
 
 /// Experts outside the best groups, as booleans [N,E]; `held` takes what the router's code keeps.
 Tensor Router::closed_experts(const Tensor& scores, std::vector<Tensor>& held) const {
-  const std::int64_t rows = scores.size(0), size = spec_.experts / expert_groups_;
-  Tensor best = topk(scores, open_groups_).second;
+  const std::int64_t rows = scores.size(0), size = spec_.experts / spec_.expert_groups;
+  Tensor best = topk(scores, spec_.open_groups).second;
   Tensor open = plain(kGroups, scores.dtype(), scores);
-  Tensor wide = expand(unsqueeze(open, -1), {rows, expert_groups_, size});
+  Tensor wide = expand(unsqueeze(open, -1), {rows, spec_.expert_groups, size});
   Tensor experts = reshape(std::move(wide), {rows, spec_.experts});
   Tensor flags = plain(kGroups, DType::boolean, experts);
   Tensor closed = plain(kGroups, DType::boolean, std::move(flags));
@@ -100,10 +99,10 @@ Routing Router::softmax_fp32(const Tensor& rows) const {
   out.logits = fp32_logits(rows);
   Tensor scores = softmax(out.logits, DType::fp32);
   std::vector<Tensor> held;
-  if (expert_groups_ > 0) {
-    const std::int64_t size = spec_.experts / expert_groups_;
+  if (spec_.expert_groups > 0) {
+    const std::int64_t size = spec_.experts / spec_.expert_groups;
     // A group stands for its best expert.
-    held.push_back(squeeze(topk(view(scores, {-1, expert_groups_, size}), 1).first, -1));
+    held.push_back(squeeze(topk(view(scores, {-1, spec_.expert_groups, size}), 1).first, -1));
     const Tensor closed = closed_experts(held.front(), held);
     scores = masked_fill(scores, closed);
   }
@@ -118,9 +117,9 @@ Routing Router::sigmoid_fp32(const Tensor& rows) const {
   Tensor scores = sigmoid(out.logits);
   Tensor corrected = add(scores, correction_);
   std::vector<Tensor> held;
-  if (expert_groups_ > 0) {
-    const std::int64_t size = spec_.experts / expert_groups_;
-    Tensor best = topk(view(corrected, {-1, expert_groups_, size}), kBestOfGroup).first;
+  if (spec_.expert_groups > 0) {
+    const std::int64_t size = spec_.experts / spec_.expert_groups;
+    Tensor best = topk(view(corrected, {-1, spec_.expert_groups, size}), kBestOfGroup).first;
     held.push_back(sum(std::move(best), 4u, false));
     const Tensor closed = closed_experts(held.front(), held);
     corrected = masked_fill(corrected, closed);
@@ -128,7 +127,7 @@ Routing Router::sigmoid_fp32(const Tensor& rows) const {
   out.chosen = topk(corrected, spec_.experts_per_token).second;
   out.weights = gather(scores, out.chosen);
   Tensor total;
-  if (normalised_) {
+  if (spec_.normalized) {
     total = add_scalar(sum(out.weights, 2u, true));
     out.weights = div_in_place_by(std::move(out.weights), total);
   }

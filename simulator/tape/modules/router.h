@@ -33,8 +33,6 @@ class Router {
 
   Mlp spec_;
   RouterForm form_ = RouterForm::softmax;
-  bool normalised_ = false;
-  std::int64_t expert_groups_ = 0, open_groups_ = 0;
   Tensor weight_;      ///< [E,h]
   Tensor bias_;        ///< [E] or undefined
   Tensor correction_;  ///< [E], a buffer

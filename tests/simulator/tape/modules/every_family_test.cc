@@ -25,7 +25,8 @@ constexpr const char* kSizes = R"("vocab_size": 512, "hidden_size": 128, "n_embd
     "num_experts": 8, "num_local_experts": 8, "n_routed_experts": 8, "num_experts_per_tok": 2,
     "q_lora_rank": 48, "kv_lora_rank": 32, "qk_nope_head_dim": 32, "qk_rope_head_dim": 16, "v_head_dim": 32,
     "first_k_dense_replace": 1, "rotary_dim": 16, "use_qk_norm": true, "sliding_window": 128,
-    "decoder_sparse_step": 1)";
+    "decoder_sparse_step": 1, "n_group": 4, "topk_group": 2,
+    "topk_method": "group_limited_greedy", "norm_topk_prob": true)";
 
 Document config_of(const std::string& entries) {
   auto read = parse_document("{" + entries + "}", "config");
