@@ -60,6 +60,15 @@ double TimedMemory::take_seconds() {
   return std::exchange(seconds_, 0.0);
 }
 
+Bytes TimedMemory::bytes_within_latency(const Hardware& hardware) {
+  Bytes low = 0, high = kGiB;
+  while (high - low > 1) {
+    const Bytes middle = low + (high - low) / 2;
+    (memory_seconds(hardware, middle) > hardware.latencies.operation ? high : low) = middle;
+  }
+  return low;
+}
+
 double TimedMemory::seconds(const Operation& o) const {
   const auto collective = [&](Collective kind) {
     const std::int64_t ranks = std::max<std::int64_t>(1, o.sizes[0]);
@@ -91,7 +100,7 @@ double TimedMemory::seconds(const Operation& o) const {
     case OperationKind::broadcast:
       return collective(Collective::broadcast);
     default:
-      return memory_seconds(hardware_, o.bytes);
+      return o.bytes <= quick_bytes_ ? hardware_.latencies.operation : memory_seconds(hardware_, o.bytes);
   }
 }
 

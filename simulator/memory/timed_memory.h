@@ -16,7 +16,10 @@ class TimedMemory final : public ForwardingMemory, private GrowingSteps {
  public:
   /// `nodes`: over which groups of more than `gpus_per_node` ranks are spread.
   TimedMemory(Memory& inner, const Hardware& hardware, std::int64_t gpus_per_node)
-      : ForwardingMemory(inner), hardware_(hardware), gpus_per_node_(gpus_per_node) {}
+      : ForwardingMemory(inner),
+        hardware_(hardware),
+        gpus_per_node_(gpus_per_node),
+        quick_bytes_(timed() ? bytes_within_latency(hardware) : 0) {}
 
   bool wants_operations() const override { return timed() || inner().wants_operations(); }
   void run(const Operation& operation) override;
@@ -33,6 +36,8 @@ class TimedMemory final : public ForwardingMemory, private GrowingSteps {
  private:
   bool timed() const { return hardware_.memory_bandwidth > 0; }
   double seconds(const Operation& operation) const;
+  /// The most bytes that are moved within an operation's latency, as nearly all of decoding is.
+  static Bytes bytes_within_latency(const Hardware& hardware);
   void begin() override;
   void pause() override;
   void resume() override;
@@ -44,6 +49,7 @@ class TimedMemory final : public ForwardingMemory, private GrowingSteps {
 
   const Hardware& hardware_;
   std::int64_t gpus_per_node_;
+  Bytes quick_bytes_;
   double seconds_ = 0, segment_start_ = 0, stands_for_ = 1;
   Repetition* repetition_ = nullptr;  ///< of the inner memory
   bool watching_ = false;

@@ -4,15 +4,9 @@
 
 namespace headroom::tape {
 
-<<<<<<< HEAD
-/// scaled_dot_product_attention of fp32 tensors, which neither cuDNN nor flash attention takes, and of
-/// narrower ones where a GPU has no other kernel. Checked against recordings of PyTorch 2.11 on H100 and
-/// H200, heads of 64 to 256 elements.
-=======
-/// scaled_dot_product_attention in fp32: of fp32 tensors, which neither cuDNN nor flash attention takes, and
-/// of one key and value head behind a mask (Falcon), whatever its dtype. Checked against recordings of
-/// PyTorch 2.11 on an H200, heads of 64 to 256 elements.
->>>>>>> 40bbc45 (Read how routers weigh and group experts: DeepSeek-V3's stream is exact)
+/// scaled_dot_product_attention of fp32 tensors, which neither cuDNN nor flash attention takes, of narrower
+/// ones where a GPU has no other kernel, and of one key and value head behind a mask (Falcon). Checked
+/// against recordings of PyTorch 2.11 on H100 and H200, heads of 64 to 256 elements.
 
 /// The memory-efficient kernel, for as many key and value heads as query heads. `bias` is a mask as numbers,
 /// [B or 1,1,T,columns], or undefined; rows that are no multiple of eight numbers are padded by a copy.

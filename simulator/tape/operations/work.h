@@ -1,8 +1,11 @@
 #pragma once
 
-#include <array>
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
+#include <type_traits>
 
 #include "simulator/tape/core/tape.h"
 
@@ -19,11 +22,11 @@ class Work {
     operation_.stream = tape.stream();
   }
   Work& in(const Tensor& tensor) {
-    if (tensor.defined() && inputs_ < operands_in_.size()) operands_in_[inputs_++] = operand(tensor);
+    if (tensor.defined() && inputs_ < kMost) std::construct_at(&in_.items[inputs_++], operand(tensor));
     return *this;
   }
   Work& out(const Tensor& tensor) {
-    if (tensor.defined() && outputs_ < operands_out_.size()) operands_out_[outputs_++] = operand(tensor);
+    if (tensor.defined() && outputs_ < kMost) std::construct_at(&out_.items[outputs_++], operand(tensor));
     return *this;
   }
   Work& sizes(std::initializer_list<std::int64_t> sizes) {
@@ -35,23 +38,31 @@ class Work {
     return *this;
   }
   void run() {
-    operation_.inputs = {operands_in_.data(), inputs_};
-    operation_.outputs = {operands_out_.data(), outputs_};
-    operation_.dtype = outputs_ > 0 ? operands_out_[0].dtype : DType::bf16;
-    if (operation_.sizes[0] == 0 && outputs_ > 0) operation_.sizes[0] = operands_out_[0].elements;
-    for (std::size_t i = 0; i < inputs_; ++i)
-      operation_.bytes += bytes_of(operands_in_[i].dtype, operands_in_[i].elements);
-    for (std::size_t i = 0; i < outputs_; ++i)
-      operation_.bytes += bytes_of(operands_out_[i].dtype, operands_out_[i].elements);
+    operation_.inputs = {in_.items, inputs_};
+    operation_.outputs = {out_.items, outputs_};
+    operation_.dtype = outputs_ > 0 ? out_.items[0].dtype : DType::bf16;
+    if (operation_.sizes[0] == 0 && outputs_ > 0) operation_.sizes[0] = out_.items[0].elements;
+    for (const Operand& one : operation_.inputs) operation_.bytes += bytes_of(one.dtype, one.elements);
+    for (const Operand& one : operation_.outputs) operation_.bytes += bytes_of(one.dtype, one.elements);
     if (!tape_.stopped()) tape_.memory().run(operation_);
   }
 
  private:
+  static constexpr std::size_t kMost = 12;
+  /// Room that is not filled beforehand: most operations have two or three.
+  struct Operands {
+    Operands() {}
+    union {
+      Operand items[kMost];
+    };
+  };
+  static_assert(std::is_trivially_destructible_v<Operand>);
+
   static Operand operand(const Tensor& t) { return {t->storage->block, t.dtype(), t->offset, t.elements()}; }
 
   Tape& tape_;
   Operation operation_;
-  std::array<Operand, 12> operands_in_{}, operands_out_{};
+  Operands in_, out_;
   std::size_t inputs_ = 0, outputs_ = 0;
 };
 

@@ -123,6 +123,8 @@ TEST(ReplaySnapshot, NamesWhatIsWrongWithAFile) {
   EXPECT_THAT(error(std::filesystem::temp_directory_path().string()), HasSubstr("directory"));
   EXPECT_THAT(error(empty.path()), HasSubstr("headroom: "));
   EXPECT_THAT(error(text.path()), HasSubstr("no `events`"));
+  // What can be neither is not read to its end.
+  EXPECT_THAT(error("/dev/zero"), HasSubstr("neither a pickle nor a JSON object"));
   EXPECT_THAT(error(bad.path()), HasSubstr("event 0: frees allocation 4"));
   EXPECT_THAT(error(global.path()), HasSubstr("opcode GLOBAL would import or call something"));
   EXPECT_THAT(error(test::data("allocator/recorded.jsonl.gz").string()),
