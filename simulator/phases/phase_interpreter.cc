@@ -36,7 +36,9 @@ Status PhaseInterpreter::prepare(bool leave_out_repetitions) {
     // An engine can live inside a trainer's process: it has no context and no communicators of its own.
     const bool trains = process.engine.empty() || !process.roles.empty();
     if (trains) HEADROOM_TRY(add_trainer(process, leave_out_repetitions));
-    if (!process.engine.empty()) HEADROOM_TRY(add_engine(process, trains));
+    // What a trainer's own program generates it allocates itself.
+    if (!process.engine.empty() && !(trains && runs_inside(process.engine)))
+      HEADROOM_TRY(add_engine(process, trains));
   }
   return {};
 }

@@ -42,6 +42,26 @@ TEST(Answers, ABreakHasNoStepTime) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("000")));
 }
 
+/// An engine inside the trainer's process is the trainer's program: its caches are the trainer's memory.
+TEST(Answers, WhatATrainerGeneratesItAllocates) {
+  const Outcome outcome =
+      run_words({"simulate", test::source("configs/examples/job/llama-3.2-1b-ppo-1xh100.yaml"), "--steps",
+                 "1", "--json", "-"});
+  ASSERT_EQ(outcome.code, kDone) << outcome.err;
+  const Result<Document> json = parse_document(outcome.out, "report");
+  ASSERT_TRUE(json);
+  for (const Document& phase : json->find("devices")->items()[0].find("phases")->items()) {
+    if (phase.find("phase")->text() != "generate") continue;
+    const Document& trainer = phase.find("processes")->items()[0];
+    EXPECT_EQ(phase.find("processes")->items().size(), 1u);
+    // Keys and values of 16 layers, 8 heads of 64, two bytes; 32 sequences of 511 tokens.
+    EXPECT_GT(trainer.find("peak_allocated")->as_int(),
+              trainer.find("allocated_start")->as_int().value() + 2 * 16 * 8 * 64 * 2 * 32 * 511);
+    return;
+  }
+  FAIL() << "no generate";
+}
+
 TEST(Answers, NoBudgetReachesBeyondTheCard) {
   const Outcome outcome = run_words({"estimate", kVerl, "--budget", "100GiB"});
   EXPECT_EQ(outcome.code, kBadInput);
