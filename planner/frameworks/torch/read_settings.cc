@@ -154,14 +154,18 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v) {
   if (!v.given("actor")) v.fail_at("actor", "expected the model's config values (model_type and sizes)");
   s.actor = cases::model(v, "actor");
   s.critic = v.given("critic") ? cases::model(v, "critic") : s.actor;
-  s.algo = v.word(v.given("algorithm") ? "algorithm" : "algo", {"ppo", "grpo", "sft", "reward_model", "dpo"},
-                  "ppo");
+  s.algo = v.word(v.given("algorithm") ? "algorithm" : "algo",
+                  {"ppo", "grpo", "sft", "reward_model", "rm", "dpo"}, "ppo");
+  if (s.algo == "rm") s.algo = "reward_model";
   s.use_ref = v.flag("use_ref", true);
   s.use_reward = v.flag("use_reward", s.algo == "ppo");
   s.precision = v.word("precision", {"bf16", "fp16", "fp32", "amp", "master", "fsdp"}, "bf16");
   s.amp_dtype = v.word("amp_dtype", {"bf16", "fp16"}, "bf16") == "fp16" ? DType::fp16 : DType::bf16;
   s.grad_scaler = v.flag("grad_scaler");
   if (v.given("frozen_dtype")) s.frozen_dtype = v.dtype("frozen_dtype", DType::bf16);
+  if (s.frozen_dtype && *s.frozen_dtype != DType::bf16 && *s.frozen_dtype != DType::fp16 &&
+      *s.frozen_dtype != DType::fp32)
+    v.fail_at("frozen_dtype", "expected bfloat16, float16 or float32: models are built in no other");
   for (const char* key : {"batch", "prompt", "response"})
     if (!v.given(key)) v.fail_at(key, "expected a number, found none");
   s.batch = v.integer("batch", 1, kMost, 1);

@@ -63,7 +63,8 @@ std::vector<Case> cases() {
           {"opt", test::data("rlhf/fr-opt.json")},
           {"gpt2", test::data("rlhf/fr-gpt2.json")},
           {"neox_eager", test::data("rlhf/fr-neox-eager.json")},
-          {"own_job", test::source("configs/examples/job/llama-3.2-1b-ppo-1xh100.yaml")}};
+          {"own_job", test::source("configs/examples/job/llama-3.2-1b-ppo-1xh100.yaml")},
+          {"kept_scores", test::data("trl-loops/ppo-loop-gpt2.json")}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Generations, LeftOut,

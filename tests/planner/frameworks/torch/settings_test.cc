@@ -140,7 +140,7 @@ TEST(GivenSequences, TrainOneModel) {
   };
   for (const Expected& expected :
        {Expected{"sft", {"init", "train_actor"}}, Expected{"dpo", {"init", "ref_logprob", "train_actor"}},
-        Expected{"reward_model", {"init", "train_critic"}}}) {
+        Expected{"reward_model", {"init", "train_critic"}}, Expected{"rm", {"init", "train_critic"}}}) {
     const Result<ReadJob> job = read("steps: 1\nalgo: " + std::string(expected.algo));
     ASSERT_TRUE(job) << job.error().text();
     const Result<Report> report = simulate(job->job, {});
