@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <sstream>
 
@@ -20,6 +21,12 @@ namespace {
 
 /// What a file holds, by its first bytes; what can be neither is not read on. Errors: as parse_stream's.
 Result<bool> is_pickle(const std::string& path) {
+  std::error_code error;
+  if (path == "-" || std::filesystem::is_fifo(path, error))
+    return fail(
+        Error{.message = "expected a file, which is read twice, found a stream; write it to one first",
+              .file = path,
+              .key = {}});
   HEADROOM_ASSIGN(replay::ByteSource source, replay::ByteSource::open(path));
   std::string head(4096, '\0');
   HEADROOM_ASSIGN(const std::size_t n, source.read(head.data(), head.size()));

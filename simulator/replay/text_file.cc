@@ -25,7 +25,7 @@ Result<std::string> read_text_file(const std::string& path, Bytes limit) {
   std::string text;
   std::size_t size = 0;
   for (;;) {
-    text.resize(std::max<std::size_t>(std::size_t{1} << 16, size * 2));
+    text.resize(std::min(std::max(std::size_t{1} << 16, size * 2), static_cast<std::size_t>(limit) + 1));
     const auto room = static_cast<unsigned>(std::min<std::size_t>(text.size() - size, std::size_t{1} << 30));
     const int got = gzread(file, text.data() + size, room);
     if (got < 0 || static_cast<Bytes>(size) + std::max(got, 0) > limit) break;

@@ -49,6 +49,10 @@ TEST(Replay, WhatCannotBeReadIsBadInput) {
   EXPECT_THAT(missing.err, HasSubstr("headroom: /nonexistent/recording.jsonl: could not be opened"));
   const Outcome both = run_replay({"x", "--verify", "--predict"});
   EXPECT_EQ(both.code, kBadInput);
+  // What these would do with a recording is nothing.
+  for (const char* flag : {"--pickle", "--events", "--limit", "--setting", "--json"})
+    EXPECT_THAT(run_replay({"x", "--verify", flag, "1GiB"}).err, HasSubstr(std::string("headroom: ") + flag));
+  EXPECT_THAT(run_replay({"-"}).err, HasSubstr("found a stream"));
 }
 
 }  // namespace
