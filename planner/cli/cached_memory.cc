@@ -9,18 +9,13 @@
 namespace headroom::cli {
 namespace {
 
-bool breaks(const PhaseReport& phase) {
-  return std::any_of(phase.processes.begin(), phase.processes.end(),
-                     [](const ProcessPhase& process) { return process.out_of_memory.has_value(); });
-}
-
 /// What the budget leaves of a card to the run, by the phases that pass it; nothing where none does, or where
 /// other reasons than device memory decide.
 std::optional<Bytes> room_of(const Report& report, const Limits& limits) {
   std::optional<Bytes> room;
   for (const DeviceReport& device : report.devices)
     for (const PhaseReport& phase : device.phases) {
-      if (breaks(phase) || (limits.host_budget > 0 && phase.peak_host > limits.host_budget)) return {};
+      if (runs_out(phase) || (limits.host_budget > 0 && phase.peak_host > limits.host_budget)) return {};
       if (spare(report, device, phase) >= 0) continue;
       const Bytes left = budget_of(device, limits) - phase.margin;
       room = std::min(room.value_or(left), left);

@@ -169,8 +169,8 @@ int plan(const Arguments& arguments, Streams& streams, const Executor& fast, con
       const Pool& pool = searched->run.read.job.pools.front();
       streams.out << fmt::format("Fewest GPUs: {} ({} × {})\n", pool.gpus(), pool.nodes, pool.gpus_per_node);
     }
-    streams.out << writers::plan_table(found, found.choices.empty() ? searched->run.limits.budget
-                                                                    : found.choices[0].outcome.budget);
+    streams.out << writers::plan_table(
+        found, found.choices.empty() ? searched->run.limits.budget : found.choices[0].outcome.budget);
     for (const std::string& missing : searched->run.read.job.not_modelled)
       streams.out << "! not modelled, so nobody knows whether a choice fits: " << missing << "\n";
   }

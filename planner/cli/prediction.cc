@@ -198,11 +198,11 @@ Result<Report> predict(const Run& run, const Executor& executor) {
                        run.read.input.files.empty() ? "" : run.read.input.files.back().path));
   Report report = std::move(*predicted);
   if (!lengths.source.empty()) {
-    HEADROOM_ASSIGN(Report expected, executor(at_expected_lengths(capped, lengths), run.hardware));
+    const Job usual = at_expected_lengths(capped, lengths);
+    HEADROOM_ASSIGN(Report expected, executor(usual, run.hardware));
     add_expected(expected, report);
     judge(expected, run.limits);
-    HEADROOM_TRY(
-        settle_cached_memory(expected, at_expected_lengths(capped, lengths), run.hardware, run.limits));
+    HEADROOM_TRY(settle_cached_memory(expected, usual, run.hardware, run.limits));
     leave_undetermined(expected, run.read.job.not_modelled);
     report.assumptions.push_back(expected_verdict(expected, lengths));
   }

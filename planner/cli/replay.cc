@@ -44,19 +44,13 @@ int replay(const Arguments& arguments, Streams& streams) {
                         streams);
   }
   if (!verify && !predict) return replay_snapshot(arguments.text("FILE"), arguments, streams);
-  for (const char* flag : {"--pickle", "--events", "--limit", "--setting"})
+  for (const char* flag : {"--pickle", "--events", "--limit", "--setting", "--json"})
     if (arguments.has(flag))
-      return report_error(
-          {.message = "recordings are compared as they are, with --verify or --predict: leave it out",
-           .file = {},
-           .key = flag},
-          streams);
-  if (arguments.common.json)
-    return report_error(
-        {.message = "recordings are compared in text only, with --verify or --predict: leave it out",
-         .file = {},
-         .key = "--json"},
-        streams);
+      return report_error({.message = "recordings are compared as they are, with --verify or --predict, and "
+                                      "told as text: leave it out",
+                           .file = {},
+                           .key = flag},
+                          streams);
   return compare_recordings(arguments.text("FILE"),
                             verify ? replay::Comparison::verify : replay::Comparison::predict, streams);
 }

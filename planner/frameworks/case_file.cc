@@ -48,6 +48,17 @@ void read_machine(Values& values, MachineSettings& settings) {
   settings.total_memory = values.integer("total_memory", 0, std::int64_t{1} << 50);
 }
 
+Job frame(const std::string& name, const char* framework, const MachineSettings& settings,
+          std::int64_t gpus) {
+  Job job;
+  job.name = name;
+  job.framework = framework;
+  job.gpu = settings.device;
+  job.device_memory = settings.total_memory;
+  job.pools.emplace_back().gpus_per_node = gpus;
+  return job;
+}
+
 Process trainer_of(const Job& job, const MachineSettings& settings) {
   Process trainer;
   trainer.name = "trainer";

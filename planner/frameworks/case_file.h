@@ -22,6 +22,10 @@ struct MachineSettings : FrameworkSettings {
 };
 void read_machine(Values& values, MachineSettings& settings);
 
+/// The job's frame: its name, its framework, the card, and one node of `gpus`.
+Job frame(const std::string& name, const char* framework, const MachineSettings& settings,
+          std::int64_t gpus = 1);
+
 /// The one process that trains all roles of `job`.
 Process trainer_of(const Job& job, const MachineSettings& settings);
 

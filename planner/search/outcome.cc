@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "simulator/device/verdict.h"
+
 namespace headroom::search {
 namespace {
 
@@ -49,8 +51,7 @@ Outcome outcome_of(const Report& report) {
     for (const PhaseReport& phase : device.phases) {
       out.peak_host = std::max(out.peak_host, phase.peak_host);
       note(out.phases, phase.phase, spare(report, device, phase));
-      out.breaks = out.breaks || std::any_of(phase.processes.begin(), phase.processes.end(),
-                                             [](const auto& process) { return process.out_of_memory; });
+      out.breaks = out.breaks || runs_out(phase);
     }
   }
   if (out.breaks) out.seconds = 0;

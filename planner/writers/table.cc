@@ -34,11 +34,6 @@ Bytes reserved_at_peak(const PhaseReport& phase) {
   return reserved;
 }
 
-bool runs_out(const PhaseReport& phase) {
-  return std::any_of(phase.processes.begin(), phase.processes.end(),
-                     [](const ProcessPhase& process) { return process.out_of_memory.has_value(); });
-}
-
 std::string phase_rows(const DeviceReport& device, const Report& report, const TableStyle& style) {
   const std::vector<const PhaseReport*> phases = worst_steps(device);
   const bool expected = std::any_of(phases.begin(), phases.end(), [](const PhaseReport* phase) {

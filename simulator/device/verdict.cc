@@ -14,11 +14,6 @@ bool engine_awake(const PhaseReport& phase) {
   return phase.at_peak_device[Component::engine_weights] > 0;
 }
 
-bool runs_out(const PhaseReport& phase) {
-  return std::any_of(phase.processes.begin(), phase.processes.end(),
-                     [](const ProcessPhase& process) { return process.out_of_memory.has_value(); });
-}
-
 void warn(Report& report, std::string code, std::string message) {
   Warning warning;
   warning.code = std::move(code);
@@ -74,6 +69,11 @@ void leave_undetermined(Report& report, const std::vector<std::string>& not_mode
 void leave_open(Report& report, std::string why) {
   report.fits = false;
   warn(report, kUndetermined, std::move(why));
+}
+
+bool runs_out(const PhaseReport& phase) {
+  return std::any_of(phase.processes.begin(), phase.processes.end(),
+                     [](const ProcessPhase& process) { return process.out_of_memory.has_value(); });
 }
 
 std::vector<std::string> undetermined(const Report& report) {

@@ -35,6 +35,9 @@ void leave_undetermined(Report& report, const std::vector<std::string>& not_mode
 /// Nobody knows whether the run fits, because of `why`.
 void leave_open(Report& report, std::string why);
 
+/// Whether a process runs out of memory in `phase`: what would come after it is unknown.
+bool runs_out(const PhaseReport& phase);
+
 /// Why nobody knows whether the run fits; empty: the verdict is known.
 std::vector<std::string> undetermined(const Report& report);
 

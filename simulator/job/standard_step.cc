@@ -7,10 +7,6 @@
 namespace headroom {
 namespace {
 
-bool inside_trainer(const Engine& engine) {
-  return engine.kind == EngineKind::transformers || engine.kind == EngineKind::hybrid;
-}
-
 /// Collects phases; each helper appends an action to the last one.
 class Phases {
  public:
@@ -98,6 +94,10 @@ std::vector<PhaseSpec> standard_step(const Job& job) {
 }
 
 }  // namespace
+
+bool inside_trainer(const Engine& engine) {
+  return engine.kind == EngineKind::transformers || engine.kind == EngineKind::hybrid;
+}
 
 void complete_step(Job& job) {
   if (job.start.empty()) job.start = standard_start(job);

@@ -13,8 +13,12 @@ namespace headroom {
 /// being trained (when trained) in the order given. A job whose `start` or `step` is not empty keeps it.
 void complete_step(Job& job);
 
+/// Whether what `engine` generates is the trainer's own program: Transformers' generate and DeepSpeed's
+/// hybrid engine.
+bool inside_trainer(const Engine& engine);
+
 /// Gives `job` processes where it names none: `trainer` with every role, and one process an engine that needs
-/// one (engines inside the trainer are Transformers' generate and DeepSpeed's hybrid engine).
+/// one.
 void complete_processes(Job& job);
 
 }  // namespace headroom

@@ -40,11 +40,7 @@ Result<Report> run_on_device(const Job& job, const Hardware& hardware, Machine& 
 Result<Report> run_on_device(const Job& job, const Hardware& hardware, const MakeTrainer& make_trainer,
                              std::string executor) {
   HEADROOM_TRY(validate_job(job));
-  std::vector<GpuRun> runs;
-  for (const GpuKind& kind : gpu_kinds(job)) {
-    HEADROOM_ASSIGN(GpuRun run, run_gpu(job, hardware, make_trainer, kind));
-    runs.push_back(std::move(run));
-  }
+  HEADROOM_ASSIGN(std::vector<GpuRun> runs, run_gpus(job, hardware, make_trainer, gpu_kinds(job)));
   return report_of(job, std::move(executor), std::move(runs));
 }
 

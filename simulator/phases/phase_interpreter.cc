@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "simulator/device/process.h"
+#include "simulator/job/standard_step.h"
 #include "simulator/phases/rollout_time.h"
 
 namespace headroom {
@@ -83,8 +84,7 @@ PhaseInterpreter::RunningTrainer* PhaseInterpreter::trainer_of(const std::string
 
 bool PhaseInterpreter::runs_inside(const std::string& name) const {
   const Engine* engine = job_.engine(name);
-  return engine != nullptr &&
-         (engine->kind == EngineKind::transformers || engine->kind == EngineKind::hybrid);
+  return engine != nullptr && inside_trainer(*engine);
 }
 
 std::vector<Warning> PhaseInterpreter::warnings() const {
@@ -188,9 +188,7 @@ void PhaseInterpreter::finish(const RunningTrainer& t, ProcessPhase& row) {
   row.segments = t.run->segments();
   row.retries = t.run->retries();
   row.inactive_split_end = t.run->inactive_split();
-  if (row.peak_reserved > 0)
-    row.fragmentation_at_peak =
-        static_cast<double>(row.peak_reserved - row.peak_allocated) / static_cast<double>(row.peak_reserved);
+  row.fragmentation_at_peak = fragmentation(row);
 }
 
 void PhaseInterpreter::add_row(const RunningEngine& e, PhaseReport& report) const {
@@ -340,6 +338,17 @@ Result<GpuRun> run_gpu(const Job& job, const Hardware& hardware, const MakeTrain
   out.warnings = run.warnings();
   out.trainers = run.trainers();
   return out;
+}
+
+Result<std::vector<GpuRun>> run_gpus(const Job& job, const Hardware& hardware,
+                                     const MakeTrainer& make_trainer, std::span<const GpuKind> kinds,
+                                     bool leave_out_repetitions) {
+  std::vector<GpuRun> runs;
+  for (const GpuKind& kind : kinds) {
+    HEADROOM_ASSIGN(GpuRun run, run_gpu(job, hardware, make_trainer, kind, nullptr, leave_out_repetitions));
+    runs.push_back(std::move(run));
+  }
+  return runs;
 }
 
 Report report_of(const Job& job, std::string executor, std::vector<GpuRun> runs) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -109,6 +110,11 @@ struct GpuRun {
 /// wrong. Errors as `run_on_device`.
 Result<GpuRun> run_gpu(const Job& job, const Hardware& hardware, const MakeTrainer& make_trainer,
                        const GpuKind& kind, Machine* machine = nullptr, bool leave_out_repetitions = true);
+
+/// One after the other, each over its own Memory.
+Result<std::vector<GpuRun>> run_gpus(const Job& job, const Hardware& hardware,
+                                     const MakeTrainer& make_trainer, std::span<const GpuKind> kinds,
+                                     bool leave_out_repetitions = true);
 
 /// The report of all kinds, in order. Devices without phases are left out.
 Report report_of(const Job& job, std::string executor, std::vector<GpuRun> runs);

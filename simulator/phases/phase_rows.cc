@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace headroom {
+
+double fragmentation(const ProcessPhase& row) {
+  if (row.peak_reserved <= 0) return 0;
+  return static_cast<double>(row.peak_reserved - row.peak_allocated) / static_cast<double>(row.peak_reserved);
+}
+
 namespace {
 
 /// `last` with the beginning and the higher peaks of the same process's earlier piece.
@@ -18,9 +24,7 @@ void join(const ProcessPhase& first, ProcessPhase& last) {
     last.at_peak_allocated = first.at_peak_allocated;
   }
   last.peak_reserved = std::max(first.peak_reserved, last.peak_reserved);
-  if (last.peak_reserved > 0)
-    last.fragmentation_at_peak = static_cast<double>(last.peak_reserved - last.peak_allocated) /
-                                 static_cast<double>(last.peak_reserved);
+  last.fragmentation_at_peak = fragmentation(last);
   if (!last.out_of_memory) last.out_of_memory = first.out_of_memory;
 }
 

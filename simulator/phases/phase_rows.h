@@ -10,6 +10,9 @@
 
 namespace headroom {
 
+/// Of the row's peaks: (reserved − allocated) / reserved; 0 where nothing was reserved.
+double fragmentation(const ProcessPhase& row);
+
 /// A device's rows as its phases end. Pieces of one name in a step become one row: the higher peaks, the
 /// first's beginning, the last's end. A phase `within` a later row passes its peaks on to it.
 class PhaseRows {

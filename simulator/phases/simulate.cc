@@ -83,13 +83,8 @@ Status record(const Job& job, const Hardware& hardware, const SimulateOptions& o
 Result<Report> simulate(const Job& job, const Hardware& hardware, const SimulateOptions& options) {
   HEADROOM_TRY(validate_job(job));
   const std::vector<GpuKind> kinds = gpu_kinds(job);
-  const MakeTrainer make_trainer = program_over(Fidelity::every_allocation);
-  std::vector<GpuRun> runs;
-  for (const GpuKind& kind : kinds) {
-    HEADROOM_ASSIGN(GpuRun run,
-                    run_gpu(job, hardware, make_trainer, kind, nullptr, options.leave_out_repetitions));
-    runs.push_back(std::move(run));
-  }
+  HEADROOM_ASSIGN(std::vector<GpuRun> runs, run_gpus(job, hardware, program_over(Fidelity::every_allocation),
+                                                     kinds, options.leave_out_repetitions));
   const bool recorded = options.events != nullptr || options.snapshot != nullptr;
   if (recorded || options.holders) {
     const Result<Subject> subject = choose(kinds, runs, options);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "simulator/job/batching.h"
 #include "simulator/job/names.h"
@@ -38,22 +39,14 @@ tape::AttentionBackend preferred_kernel(const Hardware& hardware, tape::Attentio
 
 /// `traits` with the kernel that the job's roles are held to.
 tape::DeviceTraits held_to_kernel(tape::DeviceTraits traits, const Job& job) {
-  for (const Role& role : job.roles) switch (role.attention_kernel) {
-      case AttentionKernel::by_gpu:
-        break;
-      case AttentionKernel::cudnn:
-        traits.attention = tape::AttentionBackend::cudnn;
-        break;
-      case AttentionKernel::flash:
-        traits.attention = tape::AttentionBackend::flash;
-        break;
-      case AttentionKernel::efficient:
-        traits.attention = tape::AttentionBackend::efficient;
-        break;
-      case AttentionKernel::math:
-        traits.attention = tape::AttentionBackend::math;
-        break;
-    }
+  constexpr std::pair<AttentionKernel, tape::AttentionBackend> kKernels[] = {
+      {AttentionKernel::cudnn, tape::AttentionBackend::cudnn},
+      {AttentionKernel::flash, tape::AttentionBackend::flash},
+      {AttentionKernel::efficient, tape::AttentionBackend::efficient},
+      {AttentionKernel::math, tape::AttentionBackend::math}};
+  for (const Role& role : job.roles)
+    for (const auto& [asked, kernel] : kKernels)
+      if (role.attention_kernel == asked) traits.attention = kernel;
   return traits;
 }
 

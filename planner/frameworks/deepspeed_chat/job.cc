@@ -108,16 +108,9 @@ std::vector<PhaseSpec> step_of(const Settings& s) {
 }  // namespace
 
 Job make_job(const Settings& s) {
-  Job job;
-  job.name = s.name;
-  job.framework = "deepspeed-chat";
+  Job job = cases::frame(s.name, "deepspeed-chat", s, s.world);
   job.algorithm = Algorithm::ppo;
   job.versions.deepspeed = "0.16.4";
-  job.gpu = s.device;
-  job.device_memory = s.total_memory;
-  Pool pool;
-  pool.gpus_per_node = s.world;
-  job.pools.push_back(pool);
   for (const char* role : kRoles) job.roles.push_back(make_role(s, role));
   Process trainer = cases::trainer_of(job, s);
   trainer.communicators = 1;

@@ -213,15 +213,8 @@ std::vector<std::string> roles_of(const Settings& s) {
 }  // namespace
 
 Job make_job(const Settings& s) {
-  Job job;
-  job.name = s.name;
-  job.framework = "torch";
+  Job job = cases::frame(s.name, "torch", s, s.world);
   job.algorithm = algorithm_of(s.algo);
-  job.gpu = s.device;
-  job.device_memory = s.total_memory;
-  Pool pool;
-  pool.gpus_per_node = s.world;
-  job.pools.push_back(pool);
   const std::vector<std::string> roles = roles_of(s);
   for (const std::string& role : roles) job.roles.push_back(make_role(s, role));
   if (!s.no_generate && (s.algo == "ppo" || s.algo == "grpo")) {

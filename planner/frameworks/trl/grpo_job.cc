@@ -83,13 +83,8 @@ std::vector<PhaseSpec> step_of(const Settings& s) {
 }  // namespace
 
 Job make_frame(const Settings& s) {
-  Job job;
-  job.name = s.name;
-  job.framework = "trl";
+  Job job = cases::frame(s.name, "trl", s);
   job.versions.framework = "1.9.0";
-  job.gpu = s.device;
-  job.device_memory = s.total_memory;
-  job.pools.emplace_back();
   job.batch.prompt_length = s.prompt;
   job.batch.response_length = s.response;
   return job;

@@ -12,10 +12,8 @@ using Keys = std::vector<Setting>;
 
 // What several knobs write.
 
-/// Sequences a GPU of every pass, in place of old global sizes.
-void add_micro(Keys& keys, const Settings& s);
-/// Token budgets of every pass.
-void add_budgets(Keys& keys, const Settings& s);
+/// Sizes of every pass: token budgets when `dynamic`, else sequences a GPU, in place of old global sizes.
+void add_sizes(Keys& keys, const Settings& s, bool dynamic);
 /// Sizes of the log-prob passes: budgets when `dynamic`.
 void add_log_prob(Keys& keys, const Settings& s, bool dynamic);
 /// Old global sizes are replaced by sizes a GPU: verl takes one of the two only.

@@ -7,14 +7,10 @@
 #include "planner/frameworks/verl/knob_keys.h"
 #include "planner/frameworks/verl/knob_values.h"
 #include "planner/frameworks/verl/megatron_knobs.h"
+#include "planner/frameworks/verl/sections.h"
 
 namespace headroom::verl {
 namespace {
-
-const std::string kActor = "actor_rollout_ref.actor.";
-const std::string kRef = "actor_rollout_ref.ref.";
-const std::string kRollout = "actor_rollout_ref.rollout.";
-const std::string kModel = "actor_rollout_ref.model.";
 
 // --- Keys --------------------------------------------------------------------------------------------------
 
@@ -75,11 +71,7 @@ Keys dynamic_keys(const Settings& s) {
   if (s.ref.exists) keys.push_back({kRef + "log_prob_use_dynamic_bsz", flag});
   if (s.critic.exists) keys.push_back({"critic.use_dynamic_bsz", flag});
   if (s.reward.exists) keys.push_back({"reward_model.use_dynamic_bsz", flag});
-  if (s.actor.train.dynamic) {
-    add_budgets(keys, s);
-  } else {
-    add_micro(keys, s);
-  }
+  add_sizes(keys, s, s.actor.train.dynamic);
   return keys;
 }
 
@@ -170,7 +162,7 @@ const KnobRow kRows[] = {
        Keys keys;
        add_ulysses(keys, s, kActor, s.actor.ulysses);
        if (s.ref.exists) add_ulysses(keys, s, kRef, s.ref.ulysses);
-       if (!s.deprecated_micro.empty()) add_micro(keys, s);
+       if (!s.deprecated_micro.empty()) add_sizes(keys, s, false);
        return keys;
      }},
     {"fsdp_size", "GPUs over which one copy of the training states is spread; -1: all", false, fsdp,
@@ -245,7 +237,7 @@ const KnobRow kRows[] = {
        Keys keys{{kActor + "ppo_micro_batch_size_per_gpu", word(s.actor.train.micro)}};
        if (!s.deprecated_micro.empty()) {
          keys.clear();
-         add_micro(keys, s);
+         add_sizes(keys, s, false);
        }
        return keys;
      }, {"dynamic_batching", "false"}},
@@ -262,7 +254,7 @@ const KnobRow kRows[] = {
        if (s.deprecated_micro.empty()) {
          add_log_prob(keys, s, false);
        } else {
-         add_micro(keys, s);
+         add_sizes(keys, s, false);
        }
        return keys;
      }, {"dynamic_batching", "false"}},
@@ -313,7 +305,7 @@ const KnobRow kRows[] = {
                  {"critic.forward_micro_batch_size_per_gpu", word(s.critic.forward.micro)}};
        if (!s.deprecated_micro.empty()) {
          keys.clear();
-         add_micro(keys, s);
+         add_sizes(keys, s, false);
        }
        return keys;
      }, {"dynamic_batching", "false"}},

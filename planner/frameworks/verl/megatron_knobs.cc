@@ -36,7 +36,7 @@ bool set_both(Settings& s, Field Megatron::*field, const std::string& value) {
 Keys layout_keys(const Settings& s, const char* key, std::int64_t actor, std::int64_t ref) {
   Keys keys{{kActor + key, word(actor)}};
   if (s.ref.exists) keys.push_back({kRef + key, word(ref)});
-  if (!s.deprecated_micro.empty()) add_micro(keys, s);
+  if (!s.deprecated_micro.empty()) add_sizes(keys, s, false);
   return keys;
 }
 

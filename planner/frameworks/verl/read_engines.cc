@@ -1,13 +1,10 @@
 #include <fmt/format.h>
 
+#include "planner/frameworks/verl/sections.h"
 #include "planner/frameworks/verl/settings_reader.h"
 
 namespace headroom::verl {
-namespace {
-
-const std::string kRollout = "actor_rollout_ref.rollout.";
-
-}  // namespace
+namespace {}  // namespace
 
 void SettingsReader::rollout() {
   EngineSettings& e = s_.rollout;

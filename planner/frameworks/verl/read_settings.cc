@@ -3,16 +3,11 @@
 #include <algorithm>
 
 #include "planner/configuration/model_lookup.h"
+#include "planner/frameworks/verl/sections.h"
 #include "planner/frameworks/verl/settings_reader.h"
 
 namespace headroom::verl {
-namespace {
-
-const std::string kRef = "actor_rollout_ref.ref.";
-const std::string kRollout = "actor_rollout_ref.rollout.";
-const std::string kModel = "actor_rollout_ref.model.";
-
-}  // namespace
+namespace {}  // namespace
 
 Settings SettingsReader::read() {
   hardware();

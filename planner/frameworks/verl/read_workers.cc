@@ -2,17 +2,11 @@
 
 #include <algorithm>
 
+#include "planner/frameworks/verl/sections.h"
 #include "planner/frameworks/verl/settings_reader.h"
 
 namespace headroom::verl {
-namespace {
-
-const std::string kActor = "actor_rollout_ref.actor.";
-const std::string kRef = "actor_rollout_ref.ref.";
-const std::string kRollout = "actor_rollout_ref.rollout.";
-const std::string kModel = "actor_rollout_ref.model.";
-
-}  // namespace
+namespace {}  // namespace
 
 Strategy SettingsReader::strategy(const std::string& key, Strategy fallback) {
   const std::string word = v_.text(key);

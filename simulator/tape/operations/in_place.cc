@@ -51,9 +51,8 @@ void copy_part_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out)
   if (node.wants(1)) out[1] = part;
 }
 
-}  // namespace
-
-Tensor copy_into_part(Tensor base, const Tensor& source) {
+/// `source` copied into a part of `base`; `sizes` tell executors where.
+Tensor copied(Tensor base, const Tensor& source, std::initializer_list<std::int64_t> sizes) {
   Tape& tape = base.tape();
   const Arg to(base), from(source);
   Node* node = nullptr;
@@ -61,8 +60,18 @@ Tensor copy_into_part(Tensor base, const Tensor& source) {
     node = tape.node(kCopySlices, copy_part_backward, {&base, &source});
     node->shape = Shape::contiguous(source.shape().sizes());
   }
-  if (tape.wants_operations()) Work(tape, OperationKind::copy, kCopy).in(source).out(base).run();
+  if (tape.wants_operations()) Work(tape, OperationKind::copy, kCopy).in(source).out(base).sizes(sizes).run();
   return replaced(std::move(base), node);
+}
+
+}  // namespace
+
+Tensor copy_into_part(Tensor base, const Tensor& source) {
+  return copied(std::move(base), source, {});
+}
+
+Tensor copy_rows_in_place(Tensor base, std::int64_t first, const Tensor& source) {
+  return copied(std::move(base), source, {first, source.size(0)});
 }
 
 Tensor div_in_place(Tensor view, const Tensor& base) {
@@ -79,19 +88,6 @@ Tensor div_in_place(Tensor view, const Tensor& base) {
   view_node->shape = Shape::contiguous(base.shape().sizes());
   Tensor out = tape.alias(view, view.shape());
   tape.attach(out, view_node);
-  return out;
-}
-
-Tensor copy_rows_in_place(Tensor base, std::int64_t first, const Tensor& source) {
-  Tape& tape = base.tape();
-  if (tape.wants_operations())
-    Work(tape, OperationKind::copy, kCopy).in(source).out(base).sizes({first, source.size(0)}).run();
-  const Arg before(base), written(source);
-  if (!tape.records(before, written)) return base;
-  Node* node = tape.node(kCopySlices, copy_part_backward, {&base, &source});
-  node->shape = Shape::contiguous(source.shape().sizes());
-  Tensor out = tape.alias(base, base.shape(), 0, false);
-  tape.attach(out, node);
   return out;
 }
 
