@@ -13,8 +13,10 @@ std::string shown(const Document& value) {
   switch (value.kind()) {
     case Document::Kind::null:
       return "null";
-    case Document::Kind::scalar:
-      return value.text().size() > 80 ? value.text().substr(0, 80) + "…" : value.text();
+    case Document::Kind::scalar: {
+      const std::string text = value.text().size() > 80 ? value.text().substr(0, 80) + "…" : value.text();
+      return value.quoted() || text.empty() ? '"' + text + '"' : text;
+    }
     case Document::Kind::list:
       return "a list";
     case Document::Kind::map:
@@ -23,9 +25,8 @@ std::string shown(const Document& value) {
   return {};
 }
 
-/// Quotes do not matter where a number or a boolean is wanted: an environment variable or `'8'` counts.
-Document unquoted(const Document& value) {
-  return value.is_scalar() ? Document::scalar(value.text(), value.line()) : value;
+bool is_whole(std::string_view text) {
+  return text.find_first_of(".eE") == std::string_view::npos;
 }
 
 }  // namespace
@@ -48,6 +49,12 @@ const Document* Values::get(std::string_view key) {
   return &kept;
 }
 
+/// Where a number or a boolean is wanted: without quotes, unless they matter.
+Document Values::plain(const Document& value) const {
+  const bool drop = value.is_scalar() && grammar_ == Grammar::lenient;
+  return drop ? Document::scalar(value.text(), value.line()) : value;
+}
+
 void Values::mismatch(std::string_view key, const Document& found, std::string expected) {
   fail_at(key, fmt::format("expected {}, found {}", expected, shown(found)));
 }
@@ -56,8 +63,9 @@ std::optional<std::int64_t> Values::optional_integer(std::string_view key, std::
                                                      std::int64_t most) {
   const Document* found = get(key);
   if (found == nullptr) return std::nullopt;
-  const auto value = unquoted(*found).as_int();
-  if (value && *value >= least && *value <= most) return value;
+  const auto value = plain(*found).as_int();
+  const bool whole = grammar_ == Grammar::lenient || is_whole(found->text());
+  if (value && whole && *value >= least && *value <= most) return value;
   mismatch(key, *found, fmt::format("an integer from {} to {}", least, most));
   return std::nullopt;
 }
@@ -70,7 +78,7 @@ std::int64_t Values::integer(std::string_view key, std::int64_t least, std::int6
 std::optional<double> Values::optional_number(std::string_view key, double least, double most) {
   const Document* found = get(key);
   if (found == nullptr) return std::nullopt;
-  const auto value = unquoted(*found).as_double();
+  const auto value = plain(*found).as_double();
   if (value && *value >= least && *value <= most) return value;
   mismatch(key, *found, fmt::format("a number from {} to {}", least, most));
   return std::nullopt;
@@ -83,7 +91,7 @@ double Values::number(std::string_view key, double least, double most, double fa
 bool Values::flag(std::string_view key, bool fallback) {
   const Document* found = get(key);
   if (found == nullptr) return fallback;
-  const auto value = unquoted(*found).as_bool();
+  const auto value = plain(*found).as_bool();
   if (value) return *value;
   mismatch(key, *found, "true or false");
   return fallback;
@@ -127,6 +135,11 @@ std::vector<std::string> Values::texts(std::string_view key) {
   }
   mismatch(key, *found, "a list of words");
   return {};
+}
+
+bool Values::listed(std::string_view key) {
+  const Document* found = get(key);
+  return found != nullptr && found->is_list();
 }
 
 std::vector<std::int64_t> Values::integers(std::string_view key, std::int64_t least) {
@@ -187,6 +200,11 @@ void Values::warn_at(std::string_view key, std::string message) {
   Notice notice{.file = {}, .line = 0, .key = std::string(key), .message = std::move(message)};
   layers_.locate(key, notice.file, notice.line);
   warnings_.push_back(std::move(notice));
+}
+
+void Values::without_effect(std::string_view key, std::string_view why) {
+  if (!ineffective_.emplace(key).second) return;
+  warn_at(key, fmt::format("has no effect: {}", why));
 }
 
 Status Values::status() const {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,7 +23,13 @@ namespace headroom {
 /// as used.
 class Values {
  public:
-  explicit Values(const Layers& layers) : layers_(layers) {}
+  /// How numbers and booleans may be written. Lenient, as OmegaConf and environment variables are read:
+  /// quotes do not matter, 4.0 and 1e9 are whole numbers. Strict, as a Python program that reads JSON takes
+  /// them: "8" is text and 2.0 no count of anything.
+  enum class Grammar { lenient, strict };
+
+  explicit Values(const Layers& layers, Grammar grammar = Grammar::lenient)
+      : layers_(layers), grammar_(grammar) {}
 
   // Each returns the key's value. A key that no layer has, or that is null, gives `fallback`.
   std::int64_t integer(std::string_view key, std::int64_t least, std::int64_t most,
@@ -32,6 +39,7 @@ class Values {
   std::string text(std::string_view key, std::string fallback = "");
   DType dtype(std::string_view key, DType fallback);
   std::vector<std::string> texts(std::string_view key);  ///< a list, or one word alone
+  bool listed(std::string_view key);                     ///< whether it is a list
   std::vector<std::int64_t> integers(std::string_view key, std::int64_t least);
   Document tree(std::string_view key);  ///< a map as it is; an empty one when absent
 
@@ -52,18 +60,25 @@ class Values {
   /// Keeps a foreign error (of a model file, say); its place is `key`'s when it has none.
   void fail_with(Error error, std::string_view key);
   void warn_at(std::string_view key, std::string message);
+  /// A key that other values make meaningless: a warning that says why.
+  void without_effect(std::string_view key, std::string_view why);
 
   Status status() const;
   bool failed() const { return error_.has_value(); }
   std::vector<Notice> take_warnings() { return std::move(warnings_); }
   /// Every key asked for, with its resolved value, in the order of the alphabet.
   const std::map<std::string, Layers::Value, std::less<>>& used() const { return used_; }
+  /// Whether `without_effect` was said of `key`.
+  bool has_effect(std::string_view key) const { return ineffective_.find(key) == ineffective_.end(); }
 
  private:
   const Document* get(std::string_view key);
   void mismatch(std::string_view key, const Document& found, std::string expected);
+  Document plain(const Document& value) const;
 
   const Layers& layers_;
+  Grammar grammar_;
+  std::set<std::string, std::less<>> ineffective_;
   std::map<std::string, Layers::Value, std::less<>> used_;
   std::optional<Error> error_;
   std::vector<Notice> warnings_;

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "models/architecture/read.h"
 #include "models/base/nearest.h"
 #include "planner/configuration/override.h"
+#include "simulator/allocator/settings.h"
 
 namespace headroom::cases {
 namespace {
@@ -23,27 +25,42 @@ Document case_of(const Document& document) {
   return out;
 }
 
-/// Keys that no case has: a warning when they look like one that has an effect.
+/// Labels that every loop's case may carry.
+constexpr std::array<std::string_view, 4> kLabels = {"name", "group", "seed", "trace"};
+
+/// Keys that no case has: a closed set, so each may be a misspelt one.
 void note_unknown(const Layers& layers, std::span<const std::string_view> known, ReadJob& out) {
   for (const Layers::Leaf& leaf : layers.given_leaves()) {
     const std::string top = leaf.key.substr(0, leaf.key.find('.'));
-    if (std::find(known.begin(), known.end(), top) != known.end()) continue;
+    const auto names = [&](std::span<const std::string_view> keys) {
+      return std::find(keys.begin(), keys.end(), top) != keys.end();
+    };
+    if (names(known) || names(kLabels)) continue;
     out.keys.push_back({.key = leaf.key,
                         .value = leaf.value->text(),
                         .file = *leaf.file,
                         .line = leaf.value->line(),
                         .state = KeyUse::State::unknown});
     const std::string near = nearest(top, known);
-    if (!near.empty())
-      out.warnings.push_back(
-          {*leaf.file, leaf.value->line(), leaf.key, "unknown key; nearest known: " + near});
+    out.warnings.push_back(
+        {*leaf.file, leaf.value->line(), leaf.key,
+         "unknown key, without effect" + (near.empty() ? std::string() : "; nearest known: " + near)});
   }
 }
 
 }  // namespace
 
-void read_machine(Values& values, MachineSettings& settings) {
-  settings.allocator_settings = values.text("alloc_conf");
+void read_machine(Values& values, MachineSettings& settings, std::string_view own_conf) {
+  const std::string_view conf = !own_conf.empty() && values.given(own_conf) ? own_conf : "alloc_conf";
+  settings.allocator_settings = values.text(conf);
+  if (const auto parsed = allocator::parse_allocator_settings(settings.allocator_settings); !parsed) {
+    const std::string& option = parsed.error().key;
+    values.fail_at(
+        conf,
+        fmt::format("expected allocator settings as PYTORCH_CUDA_ALLOC_CONF has them, found \"{}\"{}",
+                    settings.allocator_settings,
+                    fmt::format(" ({}{}{})", option, option.empty() ? "" : ": ", parsed.error().message)));
+  }
   settings.device = values.text("device");
   settings.total_memory = values.integer("total_memory", 0, std::int64_t{1} << 50);
 }
@@ -98,7 +115,17 @@ Result<Layers> lay(const JobInput& input, const JobOptions& options) {
   return layers;
 }
 
+void require(Values& values, std::initializer_list<std::string_view> keys, std::string_view expected) {
+  for (const std::string_view key : keys) {
+    const Result<std::optional<Layers::Value>> found = values.layers().get(key);
+    if (!found) continue;  // reading it tells why
+    if (!*found || (*found)->value.is_null())
+      values.fail_at(key, fmt::format("expected {}, found {}", expected, *found ? "null" : "none"));
+  }
+}
+
 std::shared_ptr<const Architecture> model(Values& values, std::string_view key) {
+  require(values, {key}, "the model's config values (model_type and sizes)");
   const Document config = values.tree(key);
   if (values.failed()) return nullptr;
   std::string file;
@@ -140,7 +167,9 @@ ReadJob finish(Job job, const JobInput& input, const JobOptions& options, const 
                         .value = value.value.text(),
                         .file = value.file,
                         .line = value.line,
-                        .state = value.given ? KeyUse::State::used : KeyUse::State::defaulted});
+                        .state = !value.given             ? KeyUse::State::defaulted
+                                 : values.has_effect(key) ? KeyUse::State::used
+                                                          : KeyUse::State::ignored});
   note_unknown(layers, known_keys, out);
   out.input = input;
   out.overrides = options.overrides;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,7 +21,15 @@ struct MachineSettings : FrameworkSettings {
   std::string device;      ///< as the driver names it; empty: not given
   Bytes total_memory = 0;  ///< as the driver reports it; 0: not given
 };
-void read_machine(Values& values, MachineSettings& settings);
+/// Allocator settings come from `own_conf`, a key of the case, where it is given. Errors: settings that PyTorch
+/// does not take.
+void read_machine(Values& values, MachineSettings& settings, std::string_view own_conf = {});
+
+/// Counts of sequences, and of tokens a sequence: what a run of some minutes still simulates.
+inline constexpr std::int64_t kMostSequences = 1 << 24, kMostTokens = 1 << 20;
+
+/// Fails where one of `keys` is not given or null: it has no default.
+void require(Values& values, std::initializer_list<std::string_view> keys, std::string_view expected);
 
 /// The job's frame: its name, its framework, the card, and one node of `gpus`.
 Job frame(const std::string& name, const char* framework, const MachineSettings& settings,
@@ -38,7 +47,8 @@ const Document& inner(const Document& document);
 /// The files' maps laid over each other, then `--set`. Errors: a file that holds no map.
 Result<Layers> lay(const JobInput& input, const JobOptions& options);
 
-/// The model whose config.json values stand under `key`; null after an error, which `values` keeps.
+/// The model whose config.json values stand under `key`, which is required; null after an error, which
+/// `values` keeps.
 std::shared_ptr<const Architecture> model(Values& values, std::string_view key);
 
 /// Fails at `prompt` or `response` when the sequence does not fit the model's learned positions. `key` names
@@ -46,7 +56,8 @@ std::shared_ptr<const Architecture> model(Values& values, std::string_view key);
 void check_positions(Values& values, std::string_view key, const Architecture* model, std::int64_t prompt,
                      std::int64_t response);
 
-/// What a reader hands back: the command line's wishes laid over the job, keys used, unknown keys noted.
+/// What a reader hands back: the command line's wishes laid over the job, keys used, and a warning for each key
+/// that is in no case.
 ReadJob finish(Job job, const JobInput& input, const JobOptions& options, const Layers& layers,
                Values& values, std::span<const std::string_view> known_keys,
                std::shared_ptr<const FrameworkSettings> settings);

@@ -11,13 +11,14 @@ bool detect(const JobInput& input) {
   return std::any_of(input.files.begin(), input.files.end(), [](const JobInput::File& file) {
     const Document& keys = cases::inner(file.document);
     const Document* actor = keys.find("actor");
-    return actor != nullptr && actor->is_map() && keys.find("zero_stage") != nullptr;
+    return actor != nullptr && actor->is_map() &&
+           (keys.find("zero_stage") != nullptr || file.document.find("engines") != nullptr);
   });
 }
 
 Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   HEADROOM_ASSIGN(const Layers layers, cases::lay(input, options));
-  Values values(layers);
+  Values values(layers, Values::Grammar::strict);
   HEADROOM_ASSIGN(const std::shared_ptr<Settings> settings, read_settings(values));
   Job job = make_job(*settings);
   if (options.steps) job.steps = *options.steps;

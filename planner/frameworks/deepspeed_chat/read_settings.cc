@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include <array>
+#include <cmath>
 #include <string>
 
 #include "planner/frameworks/deepspeed_chat/settings.h"
@@ -6,7 +9,7 @@
 namespace headroom::deepspeed_chat {
 namespace {
 
-constexpr std::int64_t kMost = 1 << 24;
+constexpr std::int64_t kMost = cases::kMostSequences, kMostTokens = cases::kMostTokens;
 
 constexpr std::array<std::string_view, 45> kKeys = {"name",
                                                     "group",
@@ -67,7 +70,7 @@ constexpr std::array<Size, 6> kSizes = {{
     {"stage3_param_persistence_threshold", &Settings::persistence_threshold},
     {"stage3_max_reuse_distance", &Settings::max_reuse_distance},
 }};
-constexpr std::int64_t kMostElements = std::int64_t{1} << 50;
+constexpr double kMostElements = 1e15;
 
 /// A key of that section: beside the others or in `zero_extra`.
 std::string zero_key(const Values& v, std::string_view key) {
@@ -75,9 +78,15 @@ std::string zero_key(const Values& v, std::string_view key) {
   return v.given(extra) ? extra : std::string(key);
 }
 
+/// A whole number, which DeepSpeed's configurations also write as 5e8.
+std::int64_t elements(Values& v, const std::string& key, std::int64_t fallback) {
+  const double value = v.number(key, 0, kMostElements, static_cast<double>(fallback));
+  if (value != std::floor(value)) v.fail_at(key, fmt::format("expected a whole number, found {}", value));
+  return static_cast<std::int64_t>(value);
+}
+
 void read_zero_section(Values& v, Settings& s) {
-  for (const Size& size : kSizes)
-    s.*size.member = v.integer(zero_key(v, size.key), 0, kMostElements, s.*size.member);
+  for (const Size& size : kSizes) s.*size.member = elements(v, zero_key(v, size.key), s.*size.member);
   const std::string bucket = zero_key(v, "reduce_bucket_size"), overlap = zero_key(v, "overlap_comm");
   if (s.reduce_bucket == 0) v.fail_at(bucket, "expected a number of elements above 0");
   s.overlap_communication = v.flag(overlap, true);
@@ -118,16 +127,14 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v) {
   auto made = std::make_shared<Settings>();
   Settings& s = *made;
   s.name = v.text("name");
-  if (!v.given("actor")) v.fail_at("actor", "expected the model's config values (model_type and sizes)");
   s.actor = cases::model(v, "actor");
   s.critic = v.given("critic") ? cases::model(v, "critic") : s.actor;
-  for (const char* key : {"batch", "prompt", "response", "zero_stage"})
-    if (!v.given(key)) v.fail_at(key, "expected a number, found none");
+  cases::require(v, {"batch", "prompt", "response", "zero_stage"}, "a number");
   s.zero_stage = v.integer("zero_stage", 0, 3);
   s.dtype = v.word("dtype", {"fp16", "bf16"}, "fp16") == "bf16" ? DType::bf16 : DType::fp16;
   s.batch = v.integer("batch", 1, kMost, 1);
-  s.prompt = v.integer("prompt", 1, kMost, 1);
-  s.response = v.integer("response", 1, kMost, 1);
+  s.prompt = v.integer("prompt", 1, kMostTokens, 1);
+  s.response = v.integer("response", 1, kMostTokens, 1);
   s.steps_given = v.given("steps");
   s.steps = static_cast<int>(v.integer("steps", 1, 1000, 3));
   s.initial_scale_power = v.integer("fp16_extra.initial_scale_power", 0, 32, 16);
@@ -147,7 +154,9 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v) {
   if (!v.failed()) {
     if (s.offload && s.zero_stage == 0)
       v.fail_at("offload", "expected zero_stage 1 to 3: without sharding there is no offload");
-    if (s.pin_memory && !s.offload) v.fail_at("pin_memory", "expected offload: true");
+    if (!s.offload && v.given("pin_memory")) v.without_effect("pin_memory", "nothing is offloaded");
+    for (const char* key : {"offload_reference_model", "offload_reward_model"})
+      if (s.zero_stage != 3 && v.given(key)) v.without_effect(key, "only zero_stage 3 offloads parameters");
     cases::check_positions(v, "actor", s.actor.get(), s.prompt, s.response);
     cases::check_positions(v, "critic", s.critic.get(), s.prompt, s.response);
   }

@@ -77,7 +77,10 @@ Role make_role(const Settings& s, const std::string& name) {
     role.recompute.reentrant = s.reentrant;
     role.recompute.every = s.grad_ckpt_every;
     role.activation_offload = s.activation_offload;
-    if (s.lora > 0) role.lora = LoraSpec{.rank = s.lora, .targets = s.lora_targets, .saved_modules = {}};
+    if (s.lora > 0)
+      role.lora = LoraSpec{.rank = s.lora,
+                           .targets = name == "critic" ? s.critic_targets : s.actor_targets,
+                           .saved_modules = {}};
   }
   if (s.precision == "fsdp" && (role.trained || s.shard_frozen)) {
     role.sharding.kind = ShardingKind::fsdp2;

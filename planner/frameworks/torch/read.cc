@@ -10,8 +10,7 @@ namespace {
 
 bool is_case(const Document& document) {
   const Document* actor = document.find("actor");
-  return actor != nullptr && actor->is_map() && actor->find("model_type") != nullptr &&
-         document.find("prompt") != nullptr && document.find("zero_stage") == nullptr;
+  return actor != nullptr && actor->is_map() && actor->find("model_type") != nullptr;
 }
 
 }  // namespace
@@ -24,7 +23,7 @@ bool detect(const JobInput& input) {
 
 Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   HEADROOM_ASSIGN(const Layers layers, cases::lay(input, options));
-  Values values(layers);
+  Values values(layers, Values::Grammar::strict);
   HEADROOM_ASSIGN(const std::shared_ptr<Settings> settings, read_settings(values));
   Job job = make_job(*settings);
   if (options.steps) job.steps = *options.steps;

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <array>
 
+#include "planner/frameworks/torch/lora_targets.h"
 #include "planner/frameworks/torch/settings.h"
 
 namespace headroom::torch {
 namespace {
 
-constexpr std::int64_t kMost = 1 << 24;
+constexpr std::int64_t kMost = cases::kMostSequences, kMostTokens = cases::kMostTokens;
 
 constexpr std::array<std::string_view, 50> kKeys = {"name",
                                                     "group",
@@ -84,19 +85,21 @@ void check_algorithm(Values& values, const Settings& s) {
       values.fail_at(key, fmt::format("expected an even number (chosen and rejected), found {}", count));
 }
 
-/// Each target names a linear module: by its last part, or whole.
-void check_targets(Values& values, const Settings& s) {
-  for (const std::string& target : s.lora_targets) {
-    if (target == "all-linear") continue;
-    const bool known =
-        std::any_of(s.actor->tensors.begin(), s.actor->tensors.end(), [&](const Tensor& tensor) {
-          const std::string module = tensor.name.substr(0, tensor.name.rfind('.'));
-          return tensor.role == TensorRole::linear && (module == target || module.ends_with("." + target));
-        });
-    if (!known)
-      values.fail_at("lora_targets",
-                     fmt::format("expected linear modules of {}, found \"{}\"", s.actor->family, target));
-  }
+/// Every trained model has modules that the targets name.
+void read_targets(Values& values, Settings& s) {
+  const bool is_list = values.given("lora_targets") && values.listed("lora_targets");
+  const auto targets = [&](const Architecture& model, bool scalar) -> std::vector<std::string> {
+    Result<LoraTargets> made = lora_targets(model, s.lora_targets, is_list, scalar);
+    if (!made) {
+      values.fail_with(std::move(made.error()), "lora_targets");
+      return {};
+    }
+    for (const std::string& word : made->unmatched)
+      values.warn_at("lora_targets", fmt::format("no linear module of {} is named {}", model.family, word));
+    return std::move(made->names);
+  };
+  s.actor_targets = targets(*s.actor, s.algo == "reward_model");
+  if (s.algo == "ppo") s.critic_targets = targets(*s.critic, true);
 }
 
 /// What each key needs of another one.
@@ -114,31 +117,35 @@ void check_needs(Values& values, const Settings& s) {
     values.fail_at("grad_ckpt_every", "expected grad_ckpt: true, found no checkpointing");
   if (s.adam == "8bit" && s.precision == "fsdp")
     values.fail_at("adam", "expected foreach, fused or loop with precision: fsdp, found 8bit");
-  if (s.logprob_micro_batch > s.batch)
-    values.fail_at("logprob_micro_batch", fmt::format("expected at most the batch of {} sequences, found {}",
-                                                      s.batch, s.logprob_micro_batch));
+}
+
+/// Whether a model of the critic's shape exists.
+bool has_critic_shape(const Settings& s) {
+  return s.algo == "ppo" || (s.algo == "grpo" && s.use_reward);
+}
+
+/// Keys that the loop does not come to read under the others' values.
+void note_without_effect(Values& values, const Settings& s) {
+  const auto note = [&](std::initializer_list<const char*> keys, bool read, const char* why) {
+    for (const char* key : keys)
+      if (!read && values.given(key)) values.without_effect(key, why);
+  };
+  const bool sharded = s.precision == "fsdp";
+  note({"lora_targets"}, s.lora > 0, "nothing is adapted without a rank in `lora`");
+  note({"reentrant"}, s.grad_ckpt, "nothing is checkpointed without `grad_ckpt: true`");
+  note({"cpu_offload", "ref_offload", "reshard_after_forward", "shard_frozen"}, sharded,
+       "it is FSDP's (`precision: fsdp`)");
+  note({"ref_offload"}, !sharded || s.shard_frozen, "frozen models are not sharded");
+  note({"critic"}, has_critic_shape(s), "the algorithm has neither a critic nor a reward model");
 }
 
 void check(Values& values, const Settings& s) {
   check_divides(values, "micro_batch", s.micro_batch, s.batch);
   check_algorithm(values, s);
-  if (s.lora > 0) check_targets(values, s);
   check_needs(values, s);
-  if (s.lora > 0 && s.precision == "master")
-    values.fail_at("lora", "expected a precision other than master: adapters have no master copies");
-  if (s.lora == 0 && values.given("lora_targets"))
-    values.fail_at("lora_targets", "expected a rank in `lora`, found none: nothing is adapted");
-  if (s.reentrant && !s.grad_ckpt)
-    values.fail_at("reentrant", "expected grad_ckpt: true, found no checkpointing");
-  if (s.precision != "fsdp")
-    for (const char* key : {"cpu_offload", "ref_offload", "reshard_after_forward", "shard_frozen"})
-      if (values.given(key)) values.fail_at(key, "expected precision: fsdp, which is what shards");
-  if (s.world > 1 && s.precision != "fsdp")
-    values.fail_at("_world", "expected precision: fsdp with more than one rank");
-  if (s.algo != "ppo" && values.given("critic"))
-    values.fail_at("critic", fmt::format("expected algo: ppo, found {}: it has no critic", s.algo));
   cases::check_positions(values, "actor", s.actor.get(), s.prompt, s.response);
-  cases::check_positions(values, "critic", s.critic.get(), s.prompt, s.response);
+  if (has_critic_shape(s)) cases::check_positions(values, "critic", s.critic.get(), s.prompt, s.response);
+  note_without_effect(values, s);
 }
 
 }  // namespace
@@ -151,7 +158,6 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v) {
   auto made = std::make_shared<Settings>();
   Settings& s = *made;
   s.name = v.text("name");
-  if (!v.given("actor")) v.fail_at("actor", "expected the model's config values (model_type and sizes)");
   s.actor = cases::model(v, "actor");
   s.critic = v.given("critic") ? cases::model(v, "critic") : s.actor;
   s.algo = v.word(v.given("algorithm") ? "algorithm" : "algo",
@@ -166,13 +172,12 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v) {
   if (s.frozen_dtype && *s.frozen_dtype != DType::bf16 && *s.frozen_dtype != DType::fp16 &&
       *s.frozen_dtype != DType::fp32)
     v.fail_at("frozen_dtype", "expected bfloat16, float16 or float32: models are built in no other");
-  for (const char* key : {"batch", "prompt", "response"})
-    if (!v.given(key)) v.fail_at(key, "expected a number, found none");
+  cases::require(v, {"batch", "prompt", "response"}, "a number");
   s.batch = v.integer("batch", 1, kMost, 1);
   s.micro_batch = v.integer("micro_batch", 1, kMost, s.batch);
-  s.logprob_micro_batch = v.integer("logprob_micro_batch", 1, kMost, s.micro_batch);
-  s.prompt = v.integer("prompt", 1, kMost, 1);
-  s.response = v.integer("response", 1, kMost, 1);
+  s.logprob_micro_batch = std::min(v.integer("logprob_micro_batch", 1, kMost, s.micro_batch), s.batch);
+  s.prompt = v.integer("prompt", 1, kMostTokens, 1);
+  s.response = v.integer("response", 1, kMostTokens, 1);
   s.steps = static_cast<int>(v.integer("steps", 1, 1000, 2));
   s.epochs = v.integer("epochs", 1, 1000, 1);
   s.adam = v.word("adam", {"foreach", "fused", "loop", "8bit"}, "foreach");
@@ -204,9 +209,9 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v) {
   s.shard_frozen = v.flag("shard_frozen", true);
   s.reshard_after_forward = v.flag("reshard_after_forward", true);
   s.world = v.integer("_world", 1, 65536, 1);
-  cases::read_machine(v, s);
-  s.allocator_settings = v.text("_conf", s.allocator_settings);
+  cases::read_machine(v, s, "_conf");
   if (!v.failed()) check(v, s);
+  if (!v.failed() && s.lora > 0) read_targets(v, s);
   HEADROOM_TRY(v.status());
   return made;
 }

@@ -35,7 +35,8 @@ struct Settings : cases::MachineSettings {
   bool grad_ckpt = false, reentrant = false;
   std::int64_t grad_ckpt_every = 1;
   std::int64_t lora = 0;
-  std::vector<std::string> lora_targets;
+  std::vector<std::string> lora_targets;                   ///< as given
+  std::vector<std::string> actor_targets, critic_targets;  ///< what they come to in the trained models
   bool activation_offload = false, ems = false;
   std::string empty_cache = "none";
   bool empty_after_init = true;

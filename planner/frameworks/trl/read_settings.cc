@@ -8,7 +8,7 @@
 namespace headroom::trl {
 namespace {
 
-constexpr std::int64_t kMost = 1 << 24;
+constexpr std::int64_t kMost = cases::kMostSequences, kMostTokens = cases::kMostTokens;
 
 constexpr std::array<std::string_view, 44> kKeys = {"name",
                                                     "group",
@@ -73,12 +73,12 @@ void note_without_effect(Values& v, std::initializer_list<const char*> keys, con
   for (const char* key : keys)
     if (v.given(key)) {
       v.optional_text(key);
-      v.warn_at(key, fmt::format("has no effect: the trainer {} does not read it", trainer));
+      v.without_effect(key, fmt::format("the trainer {} does not read it", trainer));
     }
 }
 
 void read_grpo(Values& v, Settings& s) {
-  s.response = v.integer(either(v, "response", "max_completion_length"), 1, kMost, 256);
+  s.response = v.integer(either(v, "response", "max_completion_length"), 1, kMostTokens, 256);
   s.steps_per_generation = v.integer("steps_per_generation", 1, 65536, s.accum);
   s.num_generations = v.integer("num_generations", 2, 65536, 8);
   s.num_iterations = v.integer("num_iterations", 1, 65536, 1);
@@ -100,11 +100,12 @@ void read_grpo(Values& v, Settings& s) {
   if (s.batch * s.steps_per_generation % s.num_generations != 0)
     v.fail_at("num_generations",
               "expected a divisor of batch times steps_per_generation, which are generated at once");
-  if (!s.lora && v.given("lora_targets")) v.fail_at("lora_targets", "expected a rank at lora");
+  if (s.lora == 0 && v.given("lora_targets"))
+    v.without_effect("lora_targets", "nothing is adapted without a rank in `lora`");
 }
 
 void read_ppo(Values& v, Settings& s) {
-  s.response = v.integer(either(v, "response", "response_length"), 1, kMost, 53);
+  s.response = v.integer(either(v, "response", "response_length"), 1, kMostTokens, 53);
   s.epochs = v.integer(either(v, "epochs", "num_ppo_epochs"), 1, 1024, 1);
   s.mini_batches = v.integer("num_mini_batches", 1, 65536, 1);
   s.rollout_batch = v.integer(either(v, "rollout_batch", "local_rollout_forward_batch_size"), 1, kMost, 64);
@@ -137,16 +138,15 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v, std::optional<int> st
   s.name = v.text("name");
   s.trainer = v.word("trainer", {"grpo", "ppo"}, "grpo") == "ppo" ? Trainer::ppo : Trainer::grpo;
   const bool ppo = s.trainer == Trainer::ppo;
-  if (!v.given("model")) v.fail_at("model", "expected the model's config values (model_type and sizes)");
   s.model = cases::model(v, "model");
   const std::string_view batch = either(v, "batch", "per_device_train_batch_size"),
                          response = either(v, "response", ppo ? "response_length" : "max_completion_length");
-  for (const std::string_view key : {batch, std::string_view("prompt"), response})
-    if (!v.given(key)) v.fail_at(key, "expected a number, found none");
+  cases::require(v, {batch, "prompt", response}, "a number");
   s.batch = v.integer(batch, 1, kMost, 8);
   s.accum = v.integer(either(v, "accum", "gradient_accumulation_steps"), 1, 65536, 1);
-  s.prompt = v.integer("prompt", 1, kMost, 1);
-  s.dtype = v.word("dtype", {"float32", "bfloat16"}, "float32") == "bfloat16" ? DType::bf16 : DType::fp32;
+  s.prompt = v.integer("prompt", 1, kMostTokens, 1);
+  v.word("dtype", {"float32", "bfloat16", "float16", "float", "half"}, "float32");
+  s.dtype = v.dtype("dtype", DType::fp32);
   if (v.word("optim", {"adamw_torch_fused", "adamw_torch"}, "adamw_torch_fused") == "adamw_torch")
     s.optimizer = OptimizerImplementation::foreach_;
   refuse_others(v);

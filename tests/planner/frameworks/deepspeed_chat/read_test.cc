@@ -64,7 +64,6 @@ TEST(DeepSpeedChat, ErrorsNameTheKey) {
                                {"enable_hybrid_engine=true", "enable_hybrid_engine"},
                                {"actor_lora_dim=8", "actor_lora_dim"},
                                {"zero_extra.reduce_bucket_size=0", "zero_extra.reduce_bucket_size"},
-                               {"pin_memory=true", "pin_memory"},
                                {"actor.model_type=none", "actor.model_type"}});
 }
 

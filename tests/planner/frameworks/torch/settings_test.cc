@@ -65,30 +65,120 @@ TEST_P(Contradiction, IsRefusedByItsKey) {
 
 INSTANTIATE_TEST_SUITE_P(
     OfACase, Contradiction,
-    testing::Values(
-        Bad{"micro_batch: 3", "micro_batch", "divisor of the batch of 4"},
-        Bad{"logprob_micro_batch: 8", "logprob_micro_batch", "at most the batch"},
-        Bad{"precision: tf32", "precision", "tf32"}, Bad{"adam: adafactor", "adam", "adafactor"},
-        Bad{"token_logprob: softmax", "token_logprob", "softmax"}, Bad{"attn: xformers", "attn", "xformers"},
-        Bad{"empty_cache: always", "empty_cache", "always"}, Bad{"batch: 0", "batch", "0"},
-        Bad{"batch: four", "batch", "four"}, Bad{"steps: -1", "steps", "-1"},
-        Bad{"actor: {model_type: gpt2, n_layer: 2, n_head: 2, n_embd: 64, n_positions: 24}", "response",
-            "24 positions"},
-        Bad{"actor: {model_type: gpt2, n_layer: 2, n_head: 2, n_embd: 64, n_positions: 8}", "prompt",
-            "8 positions"},
-        Bad{"actor: {model_type: lama}", "actor", "lama"},
-        Bad{"lora: 8\nprecision: master", "lora", "master"},
-        Bad{"lora_targets: [q_proj]", "lora_targets", "rank"},
-        Bad{"lora: 8\nlora_targets: [query_proj]", "lora_targets", "query_proj"},
-        Bad{"reentrant: true", "reentrant", "grad_ckpt"},
-        Bad{"grad_ckpt_every: 2", "grad_ckpt_every", "grad_ckpt"},
-        Bad{"cpu_offload: true", "cpu_offload", "fsdp"}, Bad{"_world: 2", "_world", "fsdp"},
-        Bad{"algo: grpo\ncritic: {model_type: gpt2, n_layer: 2, n_head: 2, n_embd: 64}", "critic", "grpo"},
-        Bad{"algo: rloo", "algo", "rloo"}, Bad{"algo: sft\nno_generate: true", "no_generate", "sft"},
-        Bad{"algo: dpo\nuse_ref: false", "use_ref", "dpo"}, Bad{"algo: dpo\nbatch: 3", "batch", "even"},
-        Bad{"amp_dtype: fp16", "amp_dtype", "amp"},
-        Bad{"precision: fp16\ngrad_scaler: true", "grad_scaler", "never unscaled"},
-        Bad{"adam: 8bit\nprecision: fsdp", "adam", "8bit"}));
+    testing::Values(Bad{"micro_batch: 3", "micro_batch", "divisor of the batch of 4"},
+                    Bad{"precision: tf32", "precision", "tf32"}, Bad{"adam: adafactor", "adam", "adafactor"},
+                    Bad{"token_logprob: softmax", "token_logprob", "softmax"},
+                    Bad{"attn: xformers", "attn", "xformers"},
+                    Bad{"empty_cache: always", "empty_cache", "always"}, Bad{"batch: 0", "batch", "0"},
+                    Bad{"batch: four", "batch", "four"}, Bad{"steps: -1", "steps", "-1"},
+                    Bad{"actor: {model_type: gpt2, n_layer: 2, n_head: 2, n_embd: 64, n_positions: 24}",
+                        "response", "24 positions"},
+                    Bad{"actor: {model_type: gpt2, n_layer: 2, n_head: 2, n_embd: 64, n_positions: 8}",
+                        "prompt", "8 positions"},
+                    Bad{"actor: {model_type: lama}", "actor", "lama"},
+                    Bad{"lora: 8\nlora_targets: [query_proj]", "lora_targets", "query_proj"},
+                    Bad{"lora: 8\nlora_targets: q_proj", "lora_targets", "whole names"},
+                    Bad{"lora: 8\nlora_targets: '(q_proj'", "lora_targets", "(q_proj"},
+                    Bad{"frozen_dtype: float64", "frozen_dtype", "bfloat16, float16 or float32"},
+                    Bad{"_conf: max_split_size_mb:x", "_conf", "max_split_size_mb"},
+                    Bad{"alloc_conf: 'expandable:True'", "alloc_conf", "expandable"},
+                    Bad{"grad_ckpt_every: 2", "grad_ckpt_every", "grad_ckpt"},
+                    Bad{"algo: rloo", "algo", "rloo"},
+                    Bad{"algo: sft\nno_generate: true", "no_generate", "sft"},
+                    Bad{"algo: dpo\nuse_ref: false", "use_ref", "dpo"},
+                    Bad{"algo: dpo\nbatch: 3", "batch", "even"}, Bad{"amp_dtype: fp16", "amp_dtype", "amp"},
+                    Bad{"precision: fp16\ngrad_scaler: true", "grad_scaler", "never unscaled"},
+                    Bad{"adam: 8bit\nprecision: fsdp", "adam", "8bit"}));
+
+/// Keys that the loop does not come to read: the run is the same without them, and a warning says so.
+class NoEffect : public testing::TestWithParam<Bad> {};
+
+TEST_P(NoEffect, IsAWarning) {
+  const Result<ReadJob> with = read(GetParam().keys);
+  ASSERT_TRUE(with) << with.error().text();
+  ASSERT_EQ(with->warnings.size(), 1u) << GetParam().keys;
+  EXPECT_EQ(with->warnings[0].key, GetParam().key);
+  EXPECT_THAT(with->warnings[0].message, HasSubstr(GetParam().message));
+  EXPECT_GT(with->warnings[0].line, 0);
+  for (const KeyUse& use : with->keys)
+    EXPECT_EQ(use.state == KeyUse::State::ignored, use.key == GetParam().key) << use.key;
+  std::string others = GetParam().keys;
+  others.erase(others.rfind('\n') + 1);
+  EXPECT_EQ(peak(GetParam().keys), peak(others));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    OfACase, NoEffect,
+    testing::Values(Bad{"lora_targets: [q_proj]", "lora_targets", "`lora`"},
+                    Bad{"reentrant: true", "reentrant", "`grad_ckpt: true`"},
+                    Bad{"cpu_offload: true", "cpu_offload", "fsdp"},
+                    Bad{"ref_offload: true", "ref_offload", "fsdp"},
+                    Bad{"reshard_after_forward: false", "reshard_after_forward", "fsdp"},
+                    Bad{"shard_frozen: false", "shard_frozen", "fsdp"},
+                    Bad{"precision: fsdp\nshard_frozen: false\nref_offload: true", "ref_offload", "frozen"},
+                    Bad{"algo: grpo\ncritic: {model_type: gpt2, n_layer: 2, n_head: 2, n_embd: 64}", "critic",
+                        "neither"}));
+
+/// fp32 copies of the adapters, which PEFT keeps in fp32 already: two matrices of rank 4 on 128 x 128 a
+/// layer.
+TEST(Lora, AdaptersHaveMasterCopiesToo) {
+  const std::string lora = "algo: grpo\nlora: 4\nlora_targets: [q_proj]\n";
+  const auto init = [&](const std::string& keys) {
+    return simulate(read(keys)->job, {})->devices[0].phases[0].processes[0];
+  };
+  const ProcessPhase with = init(lora + "precision: master"), without = init(lora);
+  EXPECT_EQ(with.n_allocs, without.n_allocs + 2 * 4);
+  EXPECT_EQ(with.allocated_end, without.allocated_end + 4 * 2 * (4 * 128 * 4));
+}
+
+TEST(Lora, TargetsAreReadAsPeftReadsThem) {
+  const auto of = [&](const std::string& targets, const std::string& role) {
+    const Result<ReadJob> job = read("lora: 4\nlora_targets: " + targets);
+    EXPECT_TRUE(job) << job.error().text();
+    return job ? job->job.role(role)->lora->targets : std::vector<std::string>{};
+  };
+  const std::vector<std::string> first = {"model.layers.0.self_attn.q_proj",
+                                          "model.layers.0.self_attn.v_proj"};
+  EXPECT_EQ(of("'model\\.layers\\.0\\..*(q|v)_proj'\nalgo: grpo", "actor"), first)
+      << "a text is an expression";
+  EXPECT_EQ(of("'.*\\.0\\..*[qv]_proj|v_head'", "critic").back(), "v_head");
+  EXPECT_EQ(of("'(model|body)\\.layers\\.0\\..*[qv]_proj'", "critic"), first) << "its body's names";
+  const Result<ReadJob> some = read("algo: grpo\nlora: 4\nlora_targets: [q_proj, c_attn]");
+  ASSERT_TRUE(some) << some.error().text();
+  EXPECT_EQ(some->job.role("actor")->lora->targets, std::vector<std::string>{"q_proj"});
+  ASSERT_EQ(some->warnings.size(), 1u);
+  EXPECT_THAT(some->warnings[0].message, HasSubstr("c_attn"));
+}
+
+/// Every rank runs its own copy: only the barrier's number is more.
+TEST(SeveralRanks, WithoutShardingAreCopies) {
+  EXPECT_EQ(peak("_world: 4"), peak("") + 512);
+}
+
+TEST(Reward, HasTheCriticsShapeWithoutACritic) {
+  const std::string wide =
+      "algo: grpo\nuse_reward: true\ncritic: {model_type: gpt2, n_layer: 4, n_head: 8, n_embd: 512}\n";
+  const Result<ReadJob> job = read(wide);
+  ASSERT_TRUE(job) << job.error().text();
+  EXPECT_TRUE(job->warnings.empty());
+  EXPECT_EQ(job->job.role("reward")->model->family, "gpt2");
+  EXPECT_GT(peak(wide), peak("algo: grpo\nuse_reward: true"));
+}
+
+/// Sequences are scored slice by slice; the last slice is what remains of the batch.
+TEST(ScoringSlices, NeedNotDivideTheBatch) {
+  const auto scored = [&](const std::string& keys) {
+    const Report report = *simulate(read("algo: grpo\n" + keys)->job, {});
+    for (const PhaseReport& phase : report.devices[0].phases)
+      if (phase.phase == "ref_logprob") return phase.processes[0];
+    return ProcessPhase{};
+  };
+  const ProcessPhase whole = scored("logprob_micro_batch: 4"), parts = scored("logprob_micro_batch: 3");
+  EXPECT_EQ(parts.n_allocs, 2 * whole.n_allocs - 1) << "one tensor joins the parts";
+  EXPECT_LT(parts.peak_allocated, whole.peak_allocated);
+  EXPECT_GT(parts.peak_allocated, scored("logprob_micro_batch: 2").peak_allocated);
+  EXPECT_EQ(scored("logprob_micro_batch: 9").peak_allocated, whole.peak_allocated);
+}
 
 /// Each key, as it changes the peak of a run that has none.
 struct Effect {

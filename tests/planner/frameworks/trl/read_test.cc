@@ -67,8 +67,23 @@ TEST(Trl, ErrorsNameTheKey) {
                                {"torch_empty_cache_steps=1", "torch_empty_cache_steps"},
                                {"temperature=0", "temperature"},
                                {"loss_type=cispo", "loss_type"},
-                               {"optim=adafactor", "optim"},
-                               {"lora_targets=q_proj", "lora_targets"}});
+                               {"optim=adafactor", "optim"}});
+}
+
+TEST(Trl, KeysThatAreNotReadAreNoted) {
+  const Result<ReadJob> read = test::read_case(kCase, {"lora_targets=q_proj", "epochs=2"});
+  ASSERT_TRUE(read) << read.error().text();
+  ASSERT_EQ(read->warnings.size(), 2u);
+  EXPECT_EQ(read->warnings[0].key, "epochs");
+  EXPECT_EQ(read->warnings[1].key, "lora_targets");
+}
+
+TEST(Trl, WeightsMayBeHalves) {
+  // As large as bf16's, but autocast copies them for every product.
+  const Report half = simulated({"dtype=float16"}), brain = simulated({"dtype=bfloat16"});
+  EXPECT_EQ(row(half, "init", -1).allocated_end, row(brain, "init", -1).allocated_end);
+  EXPECT_GT(row(half, "generate", 0).n_allocs, row(brain, "generate", 0).n_allocs);
+  EXPECT_EQ(test::read_case(kCase, {"dtype=float16"})->job.roles[0].precision.weights, DType::fp16);
 }
 
 TEST(Trl, CompletionsAreMadeForAWholeAccumulation) {

@@ -1,0 +1,69 @@
+#include "planner/frameworks/torch/lora_targets.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+#include <regex>
+
+namespace headroom::torch {
+namespace {
+
+constexpr std::string_view kAll = "all-linear", kScalarHead = "v_head";
+
+std::vector<std::string> linear_modules(const Architecture& model, bool scalar) {
+  std::vector<std::string> out;
+  for (const Tensor& tensor : model.tensors)
+    if (tensor.role == TensorRole::linear && tensor.name.ends_with(".weight"))
+      out.push_back(tensor.name.substr(0, tensor.name.rfind('.')));
+  if (scalar) out.emplace_back(kScalarHead);
+  return out;
+}
+
+/// As the program names it: a bare body has no module of its own around its layers.
+std::string shown(const std::string& module, bool scalar) {
+  if (!scalar || module == kScalarHead) return module;
+  return "body" + module.substr(std::min(module.find('.'), module.size()));
+}
+
+bool names(const std::string& target, const std::string& module) {
+  return target == kAll || module == target || module.ends_with("." + target);
+}
+
+std::optional<std::regex> expression(const std::string& text) {
+  try {
+    return std::regex(text);
+  } catch (const std::regex_error&) {
+    return std::nullopt;
+  }
+}
+
+std::string joined(const std::vector<std::string>& words, bool is_list) {
+  const std::string all = fmt::format("\"{}\"", fmt::join(words, "\", \""));
+  return is_list ? "[" + all + "]" : all + ", which is matched against whole names";
+}
+
+}  // namespace
+
+Result<LoraTargets> lora_targets(const Architecture& model, const std::vector<std::string>& words,
+                                 bool is_list, bool scalar) {
+  const std::vector<std::string> modules = linear_modules(model, scalar);
+  LoraTargets out;
+  if (is_list || (words.size() == 1 && words.front() == kAll)) {
+    for (const std::string& word : words)
+      (std::any_of(modules.begin(), modules.end(),
+                   [&](const std::string& module) { return names(word, module); })
+           ? out.names
+           : out.unmatched)
+          .push_back(word);
+    if (!out.names.empty()) return out;
+  } else if (const std::optional<std::regex> wanted = expression(words.front())) {
+    for (const std::string& module : modules)
+      if (std::regex_match(shown(module, scalar), *wanted)) out.names.push_back(module);
+    if (!out.names.empty()) return out;
+  }
+  return fail(fmt::format("expected linear modules of {}, found {}", model.family, joined(words, is_list)));
+}
+
+}  // namespace headroom::torch
