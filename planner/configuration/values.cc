@@ -56,7 +56,7 @@ Document Values::plain(const Document& value) const {
 }
 
 void Values::mismatch(std::string_view key, const Document& found, std::string expected) {
-  fail_at(key, fmt::format("expected {}, found {}", expected, shown(found)));
+  fail_at(key, fmt::format("expected {}, found {}", expected, shown(plain(found))));
 }
 
 std::optional<std::int64_t> Values::optional_integer(std::string_view key, std::int64_t least,
