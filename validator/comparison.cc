@@ -1,6 +1,7 @@
 #include "validator/comparison.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <map>
@@ -196,6 +197,20 @@ std::string company(const Validation& v) {
   return text;
 }
 
+/// How the operations were done, and whether the heaviest have kernels.
+std::string work_done(const WorkSummary& work) {
+  const KindCount total = work.total();
+  std::string text =
+      fmt::format("{} operations, {} without a kernel of their kind", total.operations, total.touched);
+  if (total.host > 0) text += fmt::format(", {} done by the host", total.host);
+  if (total.alone > 0) text += fmt::format(", {} collectives without another rank", total.alone);
+  const std::vector<std::string> lacking = work.heaviest_touched();
+  return text + (lacking.empty()
+                     ? "\nthe ten that hold most memory and the ten that take most time have one\n"
+                     : fmt::format("\nof the ten that hold most memory or take most time without one: {}\n",
+                                   fmt::join(lacking, ", ")));
+}
+
 }  // namespace
 
 std::string validation_table(const Validation& v) {
@@ -224,12 +239,7 @@ std::string validation_table(const Validation& v) {
     text +=
         fmt::format("reserved peak, predicted against PyTorch: mean {:.2f} %, worst {:.2f} % of {} phases\n",
                     100 * pytorch.mean, 100 * pytorch.worst, pytorch.phases);
-  std::int64_t operations = 0, touched = 0;
-  for (const auto& [kind, count] : v.probe.work) {
-    operations += count.operations;
-    touched += count.touched;
-  }
-  text += fmt::format("{} operations, {} without a kernel of their kind\n", operations, touched);
+  text += work_done(v.probe.work);
   for (const std::string& phase : v.unmatched) text += fmt::format("no prediction for {}\n", phase);
   for (const std::string& note : v.notes) text += fmt::format("note: {}\n", note);
   if (v.out_of_memory) text += fmt::format("out of memory in {}\n", *v.out_of_memory);
@@ -264,38 +274,49 @@ std::string validation_json(const Validation& v, double margin) {
     }
     rows.push_back(std::move(row));
   }
-  for (const auto& [kind, count] : v.probe.work)
-    work[kind] = {{"operations", count.operations},
-                  {"without_kernel", count.touched},
-                  {"bytes", count.bytes},
-                  {"flops", count.flops}};
+  for (const auto& [kind, count] : v.probe.work.kinds)
+    work[kind] = {{"operations", count.operations}, {"without_kernel", count.touched},
+                  {"on_host", count.host},          {"alone", count.alone},
+                  {"bytes", count.bytes},           {"flops", count.flops}};
   const auto summary = [](const ErrorSummary& s) {
     return Json{{"phases", s.phases}, {"mean", s.mean}, {"worst", s.worst}};
+  };
+  const auto heaviest = [](const std::vector<NamedOperation>& operations) {
+    Json list = Json::array();
+    for (const NamedOperation& one : operations)
+      list.push_back({{"operation", one.name},
+                      {"operations", one.operations},
+                      {"without_kernel", one.touched},
+                      {"held", one.held},
+                      {"seconds", one.seconds}});
+    return list;
   };
   Json ranks = Json::array();
   for (const RankSummary& rank : v.ranks)
     ranks.push_back({{"rank", rank.rank}, {"highest", rank.highest}, {"errors", summary(rank.errors)}});
-  Json out = {{"schema", "headroom.validation/1"},
-              {"title", v.title},
-              {"gpu", v.probe.gpu},
-              {"versions", v.probe.versions},
-              {"margin", margin},
-              {"outside", v.probe.outside},
-              {"used_by_others", v.probe.used_by_others},
-              {"present",
-               {{"ranks", v.probe.present.ranks},
-                {"of_job", v.probe.present.of_job},
-                {"communicators", v.probe.present.communicators},
-                {"communicator_bytes", v.probe.present.communicator_bytes}}},
-              {"ranks", std::move(ranks)},
-              {"neighbours", v.probe.neighbours},
-              {"probe_errors", summary(v.probe_errors())},
-              {"pytorch_errors", summary(v.pytorch_errors())},
-              {"phases", std::move(rows)},
-              {"work", std::move(work)},
-              {"without_kernel", v.probe.touched},
-              {"unmatched", v.unmatched},
-              {"notes", v.notes}};
+  Json out = {
+      {"schema", "headroom.validation/1"},
+      {"title", v.title},
+      {"gpu", v.probe.gpu},
+      {"versions", v.probe.versions},
+      {"margin", margin},
+      {"outside", v.probe.outside},
+      {"used_by_others", v.probe.used_by_others},
+      {"present",
+       {{"ranks", v.probe.present.ranks},
+        {"of_job", v.probe.present.of_job},
+        {"communicators", v.probe.present.communicators},
+        {"communicator_bytes", v.probe.present.communicator_bytes}}},
+      {"ranks", std::move(ranks)},
+      {"neighbours", v.probe.neighbours},
+      {"probe_errors", summary(v.probe_errors())},
+      {"pytorch_errors", summary(v.pytorch_errors())},
+      {"phases", std::move(rows)},
+      {"work", std::move(work)},
+      {"without_kernel", v.probe.work.touched},
+      {"heaviest", {{"memory", heaviest(v.probe.work.by_memory)}, {"time", heaviest(v.probe.work.by_time)}}},
+      {"unmatched", v.unmatched},
+      {"notes", v.notes}};
   out["out_of_memory"] = v.out_of_memory ? Json(*v.out_of_memory) : Json(nullptr);
   return out.dump(1) + "\n";
 }

@@ -11,6 +11,7 @@
 #include "simulator/job/job.h"
 #include "simulator/report/report.h"
 #include "validator/launch/rendezvous.h"
+#include "validator/work_ledger.h"
 
 namespace headroom::gpu {
 
@@ -25,12 +26,6 @@ struct PhaseMeasurement {
   Bytes host_resident = 0;                  ///< of this process at the end
   Bytes pinned = 0;                         ///< page-locked, held at the end
   double seconds = 0;                       ///< with the card's work done
-};
-
-/// Operations of one kind and how many had no kernel.
-struct KindCount {
-  std::int64_t operations = 0, touched = 0;
-  double bytes = 0, flops = 0;
 };
 
 /// The ranks that ran together, and what NCCL took for them on this card.
@@ -51,8 +46,7 @@ struct Probe {
   Bytes outside = 0;         ///< of this process before the job's first tensor: context, libraries, NCCL
   Present present;
   std::map<std::string, Bytes> neighbours;  ///< processes that stood for engines: their measured contexts
-  std::map<std::string, KindCount> work;
-  std::map<std::string, std::int64_t> touched;  ///< names of operations without a kernel
+  WorkSummary work;
 };
 
 struct ProbeOptions {

@@ -57,9 +57,11 @@ enum class OperationKind : std::uint8_t {
   broadcast,
 };
 
-/// A tensor as an operation sees it: a dense range of a block.
+/// A tensor as an operation sees it: a dense range of a block, or of a block on the host. An operation that
+/// names tensors on the host and moves nothing is the host's work.
 struct Operand {
   Block block = kNoBlock;
+  HostBlock host = kNoHostBlock;
   DType dtype = DType::bf16;
   Bytes offset = 0;
   std::int64_t elements = 0;

@@ -9,7 +9,7 @@ namespace headroom {
 
 void TimedMemory::run(const Operation& operation) {
   inner().run(operation);
-  if (timed()) seconds_ += repeat * stands_for_ * seconds(operation);
+  if (timed()) seconds_ += repeat * stands_for_ * seconds(operation, hardware_, gpus_per_node_, quick_bytes_);
 }
 
 void TimedMemory::begin() {
@@ -69,26 +69,27 @@ Bytes TimedMemory::bytes_within_latency(const Hardware& hardware) {
   return low;
 }
 
-double TimedMemory::seconds(const Operation& o) const {
+double TimedMemory::seconds(const Operation& o, const Hardware& hardware, std::int64_t gpus_per_node,
+                            Bytes quick_bytes) {
   const auto collective = [&](Collective kind) {
     const std::int64_t ranks = std::max<std::int64_t>(1, o.sizes[0]);
-    return collective_seconds(hardware_, kind, o.bytes,
-                              {.ranks = ranks, .nodes = std::min(ranks, ceil_div(ranks, gpus_per_node_))});
+    return collective_seconds(hardware, kind, o.bytes,
+                              {.ranks = ranks, .nodes = std::min(ranks, ceil_div(ranks, gpus_per_node))});
   };
   switch (o.kind) {
     case OperationKind::matmul:
-      return batched_product_seconds(hardware_, std::max<std::int64_t>(1, o.sizes[3]), o.sizes[0], o.sizes[1],
+      return batched_product_seconds(hardware, std::max<std::int64_t>(1, o.sizes[3]), o.sizes[0], o.sizes[1],
                                      o.sizes[2], o.dtype);
     case OperationKind::attention_forward:
     case OperationKind::attention_backward: {
       // Fused attention reaches about half of the matrix rate (flash-attn 2 on Hopper).
       constexpr double kShareOfMatrixRate = 0.5;
-      return std::max(o.flops / (kShareOfMatrixRate * hardware_.matrix.of(o.dtype)),
-                      memory_seconds(hardware_, o.bytes));
+      return std::max(o.flops / (kShareOfMatrixRate * hardware.matrix.of(o.dtype)),
+                      memory_seconds(hardware, o.bytes));
     }
     case OperationKind::host_to_device:
     case OperationKind::device_to_host:
-      return host_transfer_seconds(hardware_, o.bytes);
+      return host_transfer_seconds(hardware, o.bytes);
     case OperationKind::all_gather:
       return collective(Collective::all_gather);
     case OperationKind::reduce_scatter:
@@ -100,7 +101,7 @@ double TimedMemory::seconds(const Operation& o) const {
     case OperationKind::broadcast:
       return collective(Collective::broadcast);
     default:
-      return o.bytes <= quick_bytes_ ? hardware_.latencies.operation : memory_seconds(hardware_, o.bytes);
+      return o.bytes <= quick_bytes ? hardware.latencies.operation : memory_seconds(hardware, o.bytes);
   }
 }
 

@@ -33,9 +33,14 @@ class TimedMemory final : public ForwardingMemory, private GrowingSteps {
   /// Seconds since the last call.
   double take_seconds();
 
+  /// What one operation takes on a card whose rates are known. Work of the host takes its dispatch: profiles
+  /// have no rates of the host. What moves at most `quick_bytes` is known to stay within an operation's
+  /// latency.
+  static double seconds(const Operation& operation, const Hardware& hardware, std::int64_t gpus_per_node,
+                        Bytes quick_bytes = 0);
+
  private:
   bool timed() const { return hardware_.memory_bandwidth > 0; }
-  double seconds(const Operation& operation) const;
   /// The most bytes that are moved within an operation's latency, as nearly all of decoding is.
   static Bytes bytes_within_latency(const Hardware& hardware);
   void begin() override;

@@ -35,8 +35,7 @@ void ShardedRole::before_micro_batch(std::int64_t micro_batch, std::int64_t micr
 }
 
 void ShardedRole::clip_gradients() {
-  // Shards on the host are clipped there.
-  if (role().sharding.cpu_offload) return;
+  if (role().sharding.cpu_offload) return tape::clip_grad_norm_on_host(tape_, optimizer_->parameters());
   tape::clip_grad_norm(tape_, optimizer_->parameters(), {.ranks = context_.ranks, .dtensor = true});
 }
 

@@ -4,6 +4,7 @@
 #include "validator/cuda/timing.h"
 #include "validator/kernels/adamw.h"
 #include "validator/kernels/elementwise.h"
+#include "validator/kernels/finite.h"
 #include "validator/kernels/norm.h"
 #include "validator/kernels/reduce.h"
 #include "validator/kernels/sequence.h"
@@ -165,6 +166,34 @@ Status by_vocabulary(Bench& b, DType t) {
   return {};
 }
 
+// What loss scalers ask of gradients. Doubles and flags are not of the timing's type, so slots are counted in
+// it.
+Status of_gradients(Bench& b, DType t) {
+  const double n = static_cast<double>(kElements), size = element_size(t);
+  const int doubles = 8 / element_size(t);
+  HEADROOM_TRY(b.time("widen", kElements, (size + 8) * n, 1 + doubles, [&](auto at) {
+    return widen(at(0), t, static_cast<double*>(at(1)), kElements, nullptr);
+  }));
+  HEADROOM_TRY(b.time("is nan", kElements, (size + 1) * n, 2, [&](auto at) {
+    return ask(Ask::is_nan, at(0), t, static_cast<std::uint8_t*>(at(1)), kElements, nullptr);
+  }));
+  return {};
+}
+
+Status of_flags_and_doubles(const Arena& arena, Measurements& out) {
+  const double n = static_cast<double>(kElements);
+  Bench flags(arena, out, DType::boolean);
+  HEADROOM_TRY(flags.time("either", kElements, 3 * n, 3, [&](auto at) {
+    const auto flag = [&](int slot) { return static_cast<std::uint8_t*>(at(slot)); };
+    return either(flag(0), flag(1), flag(2), kElements, nullptr);
+  }));
+  Bench doubles(arena, out, DType::fp64);
+  HEADROOM_ASSIGN(const DeviceBlock sum, make_device_block(8));
+  return doubles.time("norm", kElements, 8 * n, 1, [&](auto at) {
+    return norm(static_cast<const double*>(at(0)), kElements, static_cast<double*>(sum.get()), nullptr);
+  });
+}
+
 Status by_index(Bench& b, DType t) {
   constexpr std::int64_t kTable = 32000;
   const double tensor = static_cast<double>(bytes_of(t, kElements));
@@ -206,8 +235,9 @@ Status measure_kernel_rates(const Arena& arena, Measurements& out) {
     HEADROOM_TRY(by_vocabulary(bench, t));
     HEADROOM_TRY(by_index(bench, t));
     HEADROOM_TRY(optimizer(bench, t));
+    HEADROOM_TRY(of_gradients(bench, t));
   }
-  return {};
+  return of_flags_and_doubles(arena, out);
 }
 
 }  // namespace headroom::gpu

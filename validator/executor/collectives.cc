@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "validator/executor/kernels.h"
 #include "validator/kernels/transfer.h"
 
@@ -39,10 +41,24 @@ Result<Communicator*> Kernels::group_of(Worker& worker, const PlacedOperation& w
   return worker.groups_->of(ranks);
 }
 
+// This rank's part, one of `parts` of the output, is copied to the first place; the others' are written.
+Result<Covered> Kernels::alone(const PlacedOperation& work, std::int64_t parts, cudaStream_t stream) {
+  if (work.outputs.empty()) return Covered::no;
+  const Placed& out = work.outputs[0];
+  const Message whole = message(out);
+  Bytes own = bytes_of(whole.dtype, whole.elements / std::max<std::int64_t>(parts, 1));
+  if (!work.inputs.empty() && work.inputs[0].at != out.at) {
+    own = std::min(own, work.inputs[0].bytes());
+    if (own > 0) HEADROOM_TRY(gpu::copy(work.inputs[0].at, out.at, own, stream));
+  }
+  if (own < out.bytes()) HEADROOM_TRY(touch(out.at + own, out.bytes() - own, stream));
+  return Covered::alone;
+}
+
 // Output: the whole; the input is this rank's part, or where the program names none its place in the output.
 Result<Covered> Kernels::all_gather(Worker& worker, const PlacedOperation& work, cudaStream_t stream) {
   HEADROOM_ASSIGN(Communicator * group, group_of(worker, work));
-  if (group == nullptr) return Covered::no;
+  if (group == nullptr) return alone(work, work.operation->sizes[0], stream);
   const Placed& out = work.outputs[0];
   const Message whole = message(out);
   const std::int64_t part = whole.elements / work.operation->sizes[0];
@@ -57,7 +73,7 @@ Result<Covered> Kernels::all_gather(Worker& worker, const PlacedOperation& work,
 Result<Covered> Kernels::reduce_scatter(Worker& worker, const PlacedOperation& work, cudaStream_t stream) {
   if (work.inputs.empty()) return Covered::no;
   HEADROOM_ASSIGN(Communicator * group, group_of(worker, work));
-  if (group == nullptr) return Covered::no;
+  if (group == nullptr) return alone(work, 1, stream);
   const Placed &in = work.inputs[0], &out = work.outputs[0];
   const std::int64_t part = std::min(out.elements, in.elements / work.operation->sizes[0]);
   if (part == 0 || in.dtype != out.dtype) return Covered::no;
@@ -67,7 +83,7 @@ Result<Covered> Kernels::reduce_scatter(Worker& worker, const PlacedOperation& w
 
 Result<Covered> Kernels::all_reduce(Worker& worker, const PlacedOperation& work, cudaStream_t stream) {
   HEADROOM_ASSIGN(Communicator * group, group_of(worker, work));
-  if (group == nullptr) return Covered::no;
+  if (group == nullptr) return alone(work, 1, stream);
   const Placed& out = work.outputs[0];
   const Message whole = message(out);
   const bool apart = !work.inputs.empty() && work.inputs[0].bytes() >= out.bytes();
@@ -79,7 +95,7 @@ Result<Covered> Kernels::all_reduce(Worker& worker, const PlacedOperation& work,
 Result<Covered> Kernels::all_to_all(Worker& worker, const PlacedOperation& work, cudaStream_t stream) {
   if (work.inputs.empty()) return Covered::no;
   HEADROOM_ASSIGN(Communicator * group, group_of(worker, work));
-  if (group == nullptr) return Covered::no;
+  if (group == nullptr) return alone(work, work.operation->sizes[0], stream);
   const Placed &in = work.inputs[0], &out = work.outputs[0];
   const Message whole = message(out);
   const std::int64_t part = std::min(whole.elements, message(in).elements) / work.operation->sizes[0];
@@ -91,7 +107,7 @@ Result<Covered> Kernels::all_to_all(Worker& worker, const PlacedOperation& work,
 
 Result<Covered> Kernels::broadcast(Worker& worker, const PlacedOperation& work, cudaStream_t stream) {
   HEADROOM_ASSIGN(Communicator * group, group_of(worker, work));
-  if (group == nullptr) return Covered::no;
+  if (group == nullptr) return alone(work, 1, stream);
   const Placed& out = work.outputs[0];
   const Message whole = message(out);
   HEADROOM_TRY(group->broadcast(out.at, out.at, whole.elements, whole.dtype, 0, stream));

@@ -3,7 +3,7 @@
 namespace headroom::gpu {
 
 Memory& GpuMachine::attach(SimulatedMemory& accounts) {
-  memory_ = std::make_unique<GpuMemory>(accounts, device_, streams_, worker_);
+  memory_ = std::make_unique<GpuMemory>(accounts, device_, streams_, worker_, ledger_);
   return *memory_;
 }
 

@@ -15,10 +15,12 @@ namespace headroom::gpu {
 class GpuMachine final : public Machine {
  public:
   /// All outlive the machine; `out` gains the phases.
-  GpuMachine(GpuDevice& device, Streams& streams, Worker& worker, PhaseMeter meter, int ordinal, Probe& out)
+  GpuMachine(GpuDevice& device, Streams& streams, Worker& worker, WorkLedger& ledger, PhaseMeter meter,
+             int ordinal, Probe& out)
       : device_(device),
         streams_(streams),
         worker_(worker),
+        ledger_(ledger),
         meter_(std::move(meter)),
         ordinal_(ordinal),
         out_(out) {}
@@ -34,6 +36,7 @@ class GpuMachine final : public Machine {
   GpuDevice& device_;
   Streams& streams_;
   Worker& worker_;
+  WorkLedger& ledger_;
   PhaseMeter meter_;
   int ordinal_;
   Probe& out_;

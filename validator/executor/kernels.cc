@@ -1,55 +1,46 @@
 #include "validator/executor/kernels.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 
 #include "validator/kernels/transfer.h"
 
 namespace headroom::gpu {
 namespace {
 
-struct Row {
-  const char* name;
-  Kernels::Entry entry;  ///< none: the touching kernel
+// In the order of OperationKind; none: the touching kernel.
+constexpr Kernels::Entry kEntries[] = {
+    Kernels::matmul,
+    Kernels::attention_forward,
+    Kernels::attention_backward,
+    Kernels::norm_forward,
+    Kernels::norm_backward,
+    Kernels::elementwise,
+    Kernels::reduce,
+    Kernels::softmax,
+    Kernels::cross_entropy,
+    Kernels::embedding,
+    Kernels::embedding_backward,
+    Kernels::gather,
+    Kernels::copy,
+    Kernels::dropout,
+    nullptr,
+    Kernels::sample,
+    Kernels::optimizer,
+    nullptr,
+    nullptr,
+    Kernels::all_gather,
+    Kernels::reduce_scatter,
+    Kernels::all_reduce,
+    Kernels::all_to_all,
+    Kernels::broadcast,
 };
-
-// In the order of OperationKind.
-constexpr std::array kRows = {
-    Row{"matmul", Kernels::matmul},
-    Row{"attention_forward", Kernels::attention_forward},
-    Row{"attention_backward", Kernels::attention_backward},
-    Row{"norm_forward", Kernels::norm_forward},
-    Row{"norm_backward", Kernels::norm_backward},
-    Row{"elementwise", Kernels::elementwise},
-    Row{"reduce", Kernels::reduce},
-    Row{"softmax", Kernels::softmax},
-    Row{"cross_entropy", Kernels::cross_entropy},
-    Row{"embedding", Kernels::embedding},
-    Row{"embedding_backward", Kernels::embedding_backward},
-    Row{"gather", Kernels::gather},
-    Row{"copy", Kernels::copy},
-    Row{"dropout", Kernels::dropout},
-    Row{"rotary", nullptr},
-    Row{"sample", Kernels::sample},
-    Row{"optimizer", Kernels::optimizer},
-    Row{"host_to_device", nullptr},
-    Row{"device_to_host", nullptr},
-    Row{"all_gather", Kernels::all_gather},
-    Row{"reduce_scatter", Kernels::reduce_scatter},
-    Row{"all_reduce", Kernels::all_reduce},
-    Row{"all_to_all", Kernels::all_to_all},
-    Row{"broadcast", Kernels::broadcast},
-};
-static_assert(kRows.size() == static_cast<std::size_t>(OperationKind::broadcast) + 1);
+static_assert(std::size(kEntries) == static_cast<std::size_t>(OperationKind::broadcast) + 1);
 
 }  // namespace
 
 Kernels::Entry Kernels::of(OperationKind kind) {
-  return kRows[static_cast<std::size_t>(kind)].entry;
-}
-
-const char* Kernels::name(OperationKind kind) {
-  return kRows[static_cast<std::size_t>(kind)].name;
+  return kEntries[static_cast<std::size_t>(kind)];
 }
 
 // Cat and copies: the inputs one after the other, cast where the type changes.

@@ -6,14 +6,14 @@
 
 namespace headroom::gpu {
 
-/// What a kind's entry did: the work, or nothing because no kernel covers these operands.
-enum class Covered : bool { no, yes };
+/// What a kind's entry did: the work, nothing because no kernel covers these operands, or of a collective
+/// this rank's own part.
+enum class Covered : std::uint8_t { no, yes, alone };
 
 /// The table of kinds: one entry enqueues the kernels of one kind.
 struct Kernels {
   using Entry = Result<Covered> (*)(Worker&, const PlacedOperation&, cudaStream_t);
   static Entry of(OperationKind kind);
-  static const char* name(OperationKind kind);
 
   static Result<Covered> matmul(Worker&, const PlacedOperation&, cudaStream_t);
   static Result<Covered> attention_forward(Worker&, const PlacedOperation&, cudaStream_t);
@@ -37,6 +37,8 @@ struct Kernels {
   static Result<Covered> broadcast(Worker&, const PlacedOperation&, cudaStream_t);
   static Result<Covered> optimizer(Worker&, const PlacedOperation&, cudaStream_t);
 
+  /// A collective with nobody to talk to.
+  static Result<Covered> alone(const PlacedOperation&, std::int64_t parts, cudaStream_t);
   /// The communicator of a collective; null where it runs alone or writes nothing.
   static Result<Communicator*> group_of(Worker&, const PlacedOperation&);
 };

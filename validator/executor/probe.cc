@@ -57,15 +57,15 @@ Result<Probe> probe(const Job& job, const ProbeOptions& options) {
     HEADROOM_TRY(open_groups(job, *groups, out));
   }
   Streams streams;
-  HEADROOM_ASSIGN(Worker worker, Worker::create(streams, groups ? &*groups : nullptr));
+  WorkLedger ledger(options.hardware);
+  HEADROOM_ASSIGN(Worker worker, Worker::create(streams, ledger, groups ? &*groups : nullptr));
   HEADROOM_ASSIGN(GpuDevice device, GpuDevice::create(streams));
   HEADROOM_ASSIGN(const DeviceUse use, device_use());
   out.outside = use.used - out.used_by_others;
-  GpuMachine machine(device, streams, worker, PhaseMeter(device, std::move(nvml)), options.ordinal, out);
+  GpuMachine machine(device, streams, worker, ledger, PhaseMeter(device, std::move(nvml)), options.ordinal,
+                     out);
   HEADROOM_ASSIGN(out.report, run_on_device(job, options.hardware, machine));
-  for (const auto& [kind, count] : worker.counts())
-    out.work[kind] = {count.operations, count.touched, count.bytes, count.flops};
-  out.touched = worker.touched();
+  out.work = ledger.summary();
   return out;
 }
 

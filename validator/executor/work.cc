@@ -1,15 +1,34 @@
 #include "validator/executor/work.h"
 
-#include "simulator/tape/core/names.h"
+#include <algorithm>
+#include <cstring>
+
+#include "validator/executor/host_work.h"
 #include "validator/executor/kernels.h"
 #include "validator/kernels/transfer.h"
 
 namespace headroom::gpu {
+namespace {
 
-Result<Worker> Worker::create(Streams& streams, Groups* groups) {
+Bytes host_bytes(const PlacedOperation& work) {
+  Bytes sum = 0;
+  for (const auto* operands : {&work.inputs, &work.outputs})
+    for (const Placed& placed : *operands)
+      if (placed.host) sum += placed.bytes();
+  return sum;
+}
+
+}  // namespace
+
+bool PlacedOperation::on_host() const {
+  const auto host = [](const Placed& placed) { return placed.host; };
+  return std::any_of(inputs.begin(), inputs.end(), host) || std::any_of(outputs.begin(), outputs.end(), host);
+}
+
+Result<Worker> Worker::create(Streams& streams, WorkLedger& ledger, Groups* groups) {
   HEADROOM_ASSIGN(DeviceBlock scratch, make_device_block(kScratchBytes));
   HEADROOM_ASSIGN(Cublas cublas, Cublas::create());
-  return Worker(streams, groups, std::move(cublas), std::move(scratch));
+  return Worker(streams, ledger, groups, std::move(cublas), std::move(scratch));
 }
 
 void Worker::use_workspace(void* workspace, Bytes bytes) {
@@ -18,21 +37,40 @@ void Worker::use_workspace(void* workspace, Bytes bytes) {
 }
 
 Status Worker::run(const PlacedOperation& work) {
+  HEADROOM_ASSIGN(const Done done, work.on_host() ? on_host(work) : on_card(work));
+  ledger_->did(*work.operation, done, host_bytes(work));
+  return {};
+}
+
+Result<Done> Worker::on_card(const PlacedOperation& work) {
   const Operation& operation = *work.operation;
-  WorkCount& count = counts_[Kernels::name(operation.kind)];
-  ++count.operations;
-  count.bytes += static_cast<double>(operation.bytes);
-  count.flops += operation.flops;
   HEADROOM_ASSIGN(const cudaStream_t stream, streams_->get(operation.stream));
   Covered covered = Covered::no;
   if (const Kernels::Entry entry = Kernels::of(operation.kind); entry != nullptr) {
     HEADROOM_ASSIGN(covered, entry(*this, work, stream));
   }
-  if (covered == Covered::yes) return {};
-  ++count.touched;
-  ++touched_[tape::operation_text(operation.label.operation)];
+  if (covered == Covered::yes) return Done::kernel;
+  if (covered == Covered::alone) return Done::alone;
+  HEADROOM_TRY(touch_outputs(work, stream));
+  return Done::touched;
+}
+
+// The card first finishes what it was given: transfers to the host are among it.
+Result<Done> Worker::on_host(const PlacedOperation& work) {
+  HEADROOM_TRY(HEADROOM_CUDA(cudaDeviceSynchronize()));
+  if (work_on_host(work)) return Done::host;
+  HEADROOM_ASSIGN(const cudaStream_t stream, streams_->get(work.operation->stream));
+  HEADROOM_TRY(touch_outputs(work, stream));
+  return Done::touched;
+}
+
+Status Worker::touch_outputs(const PlacedOperation& work, cudaStream_t stream) {
   for (const Placed& output : work.outputs) {
-    if (output.bytes() > 0) HEADROOM_TRY(touch(output.at, output.bytes(), stream));
+    if (output.bytes() <= 0) continue;
+    if (output.host)
+      std::memset(output.at, 0, static_cast<std::size_t>(output.bytes()));
+    else
+      HEADROOM_TRY(touch(output.at, output.bytes(), stream));
   }
   return {};
 }

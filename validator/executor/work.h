@@ -12,6 +12,7 @@
 #include "validator/cuda/group.h"
 #include "validator/cuda/handles.h"
 #include "validator/memory/gpu_device.h"
+#include "validator/work_ledger.h"
 
 namespace headroom::gpu {
 
@@ -21,6 +22,7 @@ struct Placed {
   DType dtype = DType::bf16;
   std::int64_t elements = 0;  ///< in memory
   std::int64_t logical = 0;   ///< as the program sees them
+  bool host = false;          ///< in host memory
 
   bool dense() const { return at != nullptr && elements == logical; }
   Bytes bytes() const { return bytes_of(dtype, elements); }
@@ -30,42 +32,40 @@ struct Placed {
 struct PlacedOperation {
   const Operation* operation = nullptr;
   std::vector<Placed> inputs, outputs;
-};
 
-/// What an executor did with the operations of one kind.
-struct WorkCount {
-  std::int64_t operations = 0;
-  std::int64_t touched = 0;  ///< without a kernel of their kind: outputs were written by the touching kernel
-  double bytes = 0;          ///< read plus written
-  double flops = 0;
+  /// Does it name a tensor on the host?
+  bool on_host() const;
 };
 
 /// Turns operations into work on the current card: each kind has a kernel in a table; what none covers has
 /// its outputs written by the touching kernel, and is counted. Only shapes and places matter, so indices are
-/// drawn at random and layouts are taken as dense. Enqueues; never waits.
+/// drawn at random and layouts are taken as dense. Enqueues, and waits only for work of the host.
 class Worker {
  public:
-  /// Takes `kScratchBytes` of device memory for itself. Without `groups` (which outlive the worker)
-  /// collectives have nobody to talk to: their outputs are touched.
-  static Result<Worker> create(Streams& streams, Groups* groups = nullptr);
+  /// Takes `kScratchBytes` of device memory for itself; what it does is counted in `ledger`. Without `groups`
+  /// (which outlive the worker) collectives have nobody to talk to: their outputs are touched.
+  static Result<Worker> create(Streams& streams, WorkLedger& ledger, Groups* groups = nullptr);
 
   /// The program's own cuBLAS workspace: products use it from now on.
   void use_workspace(void* workspace, Bytes bytes);
   Status run(const PlacedOperation& work);
 
-  /// By name of the kind.
-  const std::map<std::string, WorkCount>& counts() const { return counts_; }
-  /// Names of the operations without a kernel and how often each came.
-  const std::map<std::string, std::int64_t>& touched() const { return touched_; }
-
   static constexpr Bytes kScratchBytes = 32 * kMiB;
 
  private:
   friend struct Kernels;
-  Worker(Streams& streams, Groups* groups, Cublas cublas, DeviceBlock scratch)
-      : streams_(&streams), groups_(groups), cublas_(std::move(cublas)), scratch_(std::move(scratch)) {}
+  Worker(Streams& streams, WorkLedger& ledger, Groups* groups, Cublas cublas, DeviceBlock scratch)
+      : streams_(&streams),
+        ledger_(&ledger),
+        groups_(groups),
+        cublas_(std::move(cublas)),
+        scratch_(std::move(scratch)) {}
+  Result<Done> on_card(const PlacedOperation& work);
+  Result<Done> on_host(const PlacedOperation& work);
+  Status touch_outputs(const PlacedOperation& work, cudaStream_t stream);
 
   Streams* streams_;
+  WorkLedger* ledger_;
   Groups* groups_;
   Cublas cublas_;
   DeviceBlock scratch_;
@@ -73,8 +73,6 @@ class Worker {
   Bytes workspace_bytes_ = 0;
   std::uint64_t seed_ = 1;
   std::map<std::int64_t, std::int64_t> row_lengths_;  ///< of softmax inputs, by their elements
-  std::map<std::string, WorkCount> counts_;
-  std::map<std::string, std::int64_t> touched_;
 };
 
 }  // namespace headroom::gpu

@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "validator/cuda/check.h"
 #include "validator/kernels/adamw.h"
 #include "validator/kernels/launch.h"
@@ -10,13 +8,9 @@ namespace {
 
 constexpr int kThreads = 256;
 
-struct Factors {
-  float decay, beta1, beta2, epsilon, step, root_correction, gradient_scale;
-};
-
 template <class W, class G, class S, int Width>
 __global__ void __launch_bounds__(kThreads)
-    adamw_kernel(Factors f, std::int64_t n, W* parameter, float* master, const G* gradient, S* first,
+    adamw_kernel(AdamWFactors f, std::int64_t n, W* parameter, float* master, const G* gradient, S* first,
                  S* second) {
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < n / Width;
@@ -55,15 +49,7 @@ __global__ void __launch_bounds__(kThreads)
 
 Status adamw(const AdamW& a, cudaStream_t stream) {
   if (a.n <= 0) return {};
-  const auto t = static_cast<double>(a.step);
-  const Factors factors{
-      .decay = 1.0f - a.learning_rate * a.decay,
-      .beta1 = a.beta1,
-      .beta2 = a.beta2,
-      .epsilon = a.epsilon,
-      .step = static_cast<float>(a.learning_rate / (1.0 - std::pow(static_cast<double>(a.beta1), t))),
-      .root_correction = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(static_cast<double>(a.beta2), t))),
-      .gradient_scale = a.gradient_scale};
+  const AdamWFactors factors(a);
   return with_float_type(a.weight_dtype, [&]<class W>(TypeTag<W>) {
     return with_float_type(a.gradient_dtype, [&]<class G>(TypeTag<G>) {
       return with_float_type(a.state_dtype, [&]<class S>(TypeTag<S>) {

@@ -1,16 +1,21 @@
 #include "validator/memory/gpu_memory.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "validator/host/numbers.h"
+#include "validator/host/vector.h"
 #include "validator/kernels/transfer.h"
 
 namespace headroom::gpu {
 
-GpuMemory::GpuMemory(SimulatedMemory& accounts, GpuDevice& device, Streams& streams, Worker& worker)
+GpuMemory::GpuMemory(SimulatedMemory& accounts, GpuDevice& device, Streams& streams, Worker& worker,
+                     WorkLedger& ledger)
     : accounts_(accounts),
       device_(device),
       streams_(streams),
       worker_(worker),
+      ledger_(ledger),
       pinned_(accounts.allocator().settings(), host_, device) {}
 
 GpuMemory::~GpuMemory() {
@@ -29,6 +34,10 @@ Block GpuMemory::allocate(Bytes requested, Stream stream, Label label) {
   const auto id = static_cast<allocator::BlockId>(block);
   void* at = reinterpret_cast<void*>(accounts_.allocator().address(id));
   const Bytes bytes = accounts_.allocator().size(id);
+  const auto index = static_cast<std::size_t>(block);
+  if (index >= made_.size()) made_.resize(index + 1);
+  made_[index] = {label.operation, bytes};
+  ledger_.took(label.operation, bytes);
   if (label.component == Component::workspaces && requested > 4 * kMiB) {
     worker_.use_workspace(at, requested);
   } else if (label.component == Component::weights) {
@@ -39,6 +48,14 @@ Block GpuMemory::allocate(Bytes requested, Stream stream, Label label) {
     failed_ = !error_;
   }
   return block;
+}
+
+void GpuMemory::free(Block block) {
+  if (const auto index = static_cast<std::size_t>(block); index < made_.size()) {
+    const Made made = std::exchange(made_[index], {});
+    ledger_.gave(made.operation, made.bytes);
+  }
+  accounts_.free(block);
 }
 
 HostBlock GpuMemory::allocate_host(Bytes requested, HostKind kind, Component component) {
@@ -99,7 +116,20 @@ void GpuMemory::synchronize() {
   accounts_.synchronize();
 }
 
+Placed GpuMemory::place_on_host(const Operand& operand) const {
+  const auto index = static_cast<std::size_t>(operand.host);
+  if (index >= hosts_.size() || hosts_[index].at == nullptr) return {};
+  const Host& host = hosts_[index];
+  const Bytes element = std::max<Bytes>(bytes_of(operand.dtype, 1), 1);
+  return {.at = host.at + operand.offset,
+          .dtype = operand.dtype,
+          .elements = std::clamp<std::int64_t>((host.bytes - operand.offset) / element, 0, operand.elements),
+          .logical = operand.elements,
+          .host = true};
+}
+
 Placed GpuMemory::place(const Operand& operand) const {
+  if (operand.host != kNoHostBlock) return place_on_host(operand);
   if (operand.block == kNoBlock || operand.elements <= 0) return {};
   const auto id = static_cast<allocator::BlockId>(operand.block);
   const allocator::CachingAllocator& a = accounts_.allocator();
@@ -123,6 +153,10 @@ Status GpuMemory::work(const Operation& operation) {
   return worker_.run(placed_);
 }
 
+const GpuMemory::Host* GpuMemory::made_last() const {
+  return last_host_ < hosts_.size() && hosts_[last_host_].at != nullptr ? &hosts_[last_host_] : nullptr;
+}
+
 const GpuMemory::Host* GpuMemory::source(Bytes bytes) const {
   const auto holds = [&](const Host& host) { return host.at != nullptr && host.bytes >= bytes; };
   const auto pinned = std::find_if(hosts_.begin(), hosts_.end(), [&](const Host& host) {
@@ -134,20 +168,48 @@ const GpuMemory::Host* GpuMemory::source(Bytes bytes) const {
   return any == hosts_.end() ? nullptr : &*any;
 }
 
-// Operations name the device's side only. What goes out goes to the host block made for it just before.
+// The numbers are made in the type that they arrive in before they leave.
+Status GpuMemory::transfer_between(const Placed& from, const Placed& to, cudaStream_t stream) {
+  const std::int64_t elements = std::min(from.elements, to.elements);
+  if (from.dtype == to.dtype || !from.host || !is_host_float(from.dtype) || !is_host_float(to.dtype)) {
+    const auto bytes = static_cast<std::size_t>(std::min(from.bytes(), to.bytes()));
+    return HEADROOM_CUDA(cudaMemcpyAsync(to.at, from.at, bytes, cudaMemcpyDefault, stream));
+  }
+  const Bytes bytes = bytes_of(to.dtype, elements);
+  char* narrow = pageable_.allocate(bytes);
+  if (narrow == nullptr) return fail("the host has no memory left: give the machine more, or offload less");
+  cast_on_host(from.at, from.dtype, narrow, to.dtype, elements);
+  const Status copied = HEADROOM_CUDA(
+      cudaMemcpyAsync(to.at, narrow, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream));
+  pageable_.free(narrow, bytes);  // a copy from pageable memory has read it when the call returns
+  return copied;
+}
+
+// Where operations name the device's side only, what goes out goes to the host block made for it just before.
 Status GpuMemory::transfer(const Operation& operation) {
   const bool out = operation.kind == OperationKind::device_to_host;
-  const auto operands = out ? operation.inputs : operation.outputs;
-  if (operands.empty()) return {};
-  const Placed device = place(operands[0]);
+  const auto inside = out ? operation.inputs : operation.outputs;
+  const auto outside = out ? operation.outputs : operation.inputs;
+  if (inside.empty()) return {};
+  const Placed device = place(inside[0]);
   if (device.at == nullptr) return {};
   HEADROOM_ASSIGN(const cudaStream_t stream, streams_.get(operation.stream));
-  const Host* host = last_host_ < hosts_.size() ? &hosts_[last_host_] : nullptr;
-  if (!out) host = source(device.bytes());
-  if (host == nullptr || host->at == nullptr) return touch(device.at, device.bytes(), stream);
-  const auto bytes = static_cast<std::size_t>(std::min(device.bytes(), host->bytes));
-  if (out) return HEADROOM_CUDA(cudaMemcpyAsync(host->at, device.at, bytes, cudaMemcpyDeviceToHost, stream));
-  return HEADROOM_CUDA(cudaMemcpyAsync(device.at, host->at, bytes, cudaMemcpyHostToDevice, stream));
+  Placed host;
+  if (!outside.empty()) {
+    host = place(outside[0]);
+  } else if (const Host* any = out ? made_last() : source(device.bytes()); any != nullptr) {
+    host = {.at = any->at,
+            .dtype = device.dtype,
+            .elements = std::min<std::int64_t>(device.elements, any->bytes / element_size(device.dtype)),
+            .logical = device.elements,
+            .host = true};
+  }
+  if (host.at == nullptr) {
+    ledger_.did(operation, Done::touched);
+    return touch(device.at, device.bytes(), stream);
+  }
+  ledger_.did(operation, Done::kernel);
+  return out ? transfer_between(device, host, stream) : transfer_between(host, device, stream);
 }
 
 void GpuMemory::run(const Operation& operation) {

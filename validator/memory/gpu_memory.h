@@ -23,11 +23,12 @@ namespace headroom::gpu {
 class GpuMemory final : public Memory {
  public:
   /// All outlive the memory.
-  GpuMemory(SimulatedMemory& accounts, GpuDevice& device, Streams& streams, Worker& worker);
+  GpuMemory(SimulatedMemory& accounts, GpuDevice& device, Streams& streams, Worker& worker,
+            WorkLedger& ledger);
   ~GpuMemory() override;
 
   Block allocate(Bytes requested, Stream stream, Label label) override;
-  void free(Block block) override { accounts_.free(block); }
+  void free(Block block) override;
   void record_stream(Block block, Stream stream) override { accounts_.record_stream(block, stream); }
   void relabel(Block block, Label label) override { accounts_.relabel(block, label); }
   HostBlock allocate_host(Bytes requested, HostKind kind, Component component) override;
@@ -51,21 +52,31 @@ class GpuMemory final : public Memory {
     Bytes bytes = 0;
     allocator::PinnedBlockId pinned = allocator::kNullPinnedBlock;
   };
+  struct Made {
+    std::uint16_t operation = 0;
+    Bytes bytes = 0;
+  };
   void give_back(Host& host);
+  Placed place_on_host(const Operand& operand) const;
   /// Where `bytes` come from: a page-locked block where one is large enough (programs page-lock what comes
   /// back often), else the newest or the first that is; null without any.
   const Host* source(Bytes bytes) const;
+  /// The newest block; null where it is gone.
+  const Host* made_last() const;
   Status transfer(const Operation& operation);
+  Status transfer_between(const Placed& from, const Placed& to, cudaStream_t stream);
   Status work(const Operation& operation);
 
   SimulatedMemory& accounts_;
   GpuDevice& device_;
   Streams& streams_;
   Worker& worker_;
+  WorkLedger& ledger_;
   PageableHost pageable_;
   PinnedHost host_;
   allocator::PinnedHostAllocator pinned_;
   std::vector<Host> hosts_;  ///< by HostBlock
+  std::vector<Made> made_;   ///< by Block
   std::size_t last_host_ = 0;
   PlacedOperation placed_;
   std::uint64_t seed_ = 1;

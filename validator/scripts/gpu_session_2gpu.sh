@@ -1,7 +1,7 @@
 #!/bin/bash
 # The proof on two GPUs: FSDP2 jobs of two ranks as real work with NCCL and in real PyTorch on the same cards; a job of
-# eight ranks of which two are present; Megatron's tensor parallelism and DeepSpeed's ZeRO with offload on two; the links
-# and NCCL's memory in a hardware profile; ranks started by torchrun.
+# eight ranks of which two are present, and jobs of four; Megatron's tensor parallelism and DeepSpeed's ZeRO with offload
+# on two; the links and NCCL's memory in a hardware profile; ranks started by torchrun; where segments lie beside NCCL.
 #   gpu_session_2gpu.sh BUNDLE OUT [SECTION…]          default: every section; LIMIT=470: seconds in all
 source "$(dirname "$(readlink -f "$0")")/session.sh"
 session "$1" "$2"
@@ -31,13 +31,26 @@ megatron() {
 }
 # What DeepSpeed itself was recorded to take is the third column.
 deepspeed() {
-  for case in opt13-z2 opt13-z2-off opt13-z3; do
+  for case in ${DEEPSPEED_CASES:-opt13-z0 opt13-z1 opt13-z2 opt13-z2-off opt13-z3}; do
     validate "deepspeed-chat $case" --framework deepspeed-chat --nproc 2 "$bundle/deepspeed/$case.json"
   done
 }
 zero3_offload() {
   VALIDATE_SECONDS=90 validate "deepspeed-chat opt-1.3b ZeRO-3, offload" --framework deepspeed-chat --nproc 2 \
     "$bundle/examples/opt-1.3b-ppo-zero3-offload-2xh100.yaml"
+}
+# Two ranks with the sizes of four.
+four() {
+  validate "fsdp-q05-grpo, 2 of 4 ranks" --framework torch --nproc 2 --set _world=4 "$bundle/cases/fsdp-q05-grpo.json"
+  validate "fsdp-q05-ppo-offload, 2 of 4 ranks" --framework torch --nproc 2 --set _world=4 \
+    "$bundle/cases/fsdp-q05-ppo-offload.json"
+}
+# The start of a ZeRO-3 run, up to its first generation, served by PyTorch's allocator with NCCL beside it and without.
+placement() {
+  "$headroom" simulate --framework deepspeed-chat --quiet --events "$out/stream.json" "$bundle/deepspeed/opt13-z3.json"
+  part placement 90 python3 -m torch.distributed.run --standalone --nproc-per-node 2 \
+    "$bundle/pytorch/segment_placement.py" "$out/stream.json" "$out/placement.jsonl" 8602 >"$out/placement.txt" 2>&1
+  rm -f "$out/stream.json"
 }
 torchrun() {
   part "torchrun fsdp-streams-q05" 60 python3 -m torch.distributed.run --standalone --nproc-per-node 2 --no-python \
@@ -49,7 +62,7 @@ process_memory() {
 }
 
 shift 2
-[ $# -gt 0 ] || set -- jobs calibrate shard fsdp2 megatron deepspeed zero3_offload torchrun process_memory
+[ $# -gt 0 ] || set -- shard fsdp2 megatron deepspeed zero3_offload four placement jobs torchrun calibrate process_memory
 for section in "$@"; do "$section"; done
 finish
 tail -n 5 "$out/torchrun.txt" 2>/dev/null

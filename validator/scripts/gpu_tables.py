@@ -54,16 +54,17 @@ def percent(errors):
 
 
 def overview(runs):
-    yield "| job | card | ranks | phases | device peak against probe, mean / worst | reserved against PyTorch, mean / worst | operations | without a kernel | exit | seconds |"
-    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    yield "| job | card | ranks | phases | device peak against probe, mean / worst | reserved against PyTorch, mean / worst | operations | on the host | alone | without a kernel | exit | seconds |"
+    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
     for (name, *_), (_, v, ended) in runs.items():
         present = v.get("present", {"ranks": 1, "of_job": 1})
         ranks = str(present["ranks"]) if present["ranks"] == present["of_job"] else f"{present['ranks']} of {present['of_job']}"
         operations = sum(kind["operations"] for kind in v["work"].values())
         touched = sum(kind["without_kernel"] for kind in v["work"].values())
+        host, alone = (sum(kind[how] for kind in v["work"].values()) for how in ("on_host", "alone"))
         ends = " (out of memory, as asked)" if v["out_of_memory"] else ""
         yield (f"| {name}{ends} | {card_of(v)} | {ranks} | {v['probe_errors']['phases']} | {percent(v['probe_errors'])} | "
-               f"{'–' if v['out_of_memory'] else percent(v['pytorch_errors'])} | {operations:,} | {touched:,} | "
+               f"{'–' if v['out_of_memory'] else percent(v['pytorch_errors'])} | {operations:,} | {host:,} | {alone:,} | {touched:,} | "
                f"{' | '.join(ended or ('–', '–'))} |")
 
 
@@ -87,6 +88,17 @@ def columns(runs):
         cells = [highest(v["phases"], who, what) for what in ("allocated", "reserved")
                  for who in ("predicted", "probe", "pytorch")]
         yield f"| {name}, {card_of(v)} | " + " | ".join("–" if cell is None else gib(cell) for cell in cells) + " |"
+
+
+def heaviest(runs):
+    """Of each job, none of the ten operations that hold most memory or take most time may lack a kernel."""
+    lacking = {(name, one["operation"]) for (name, *_), (_, v, _) in runs.items() for list in v["heaviest"].values()
+               for one in list if one["without_kernel"] > 0}
+    if lacking:
+        sys.exit("without a kernel, and among the ten heaviest: " + "; ".join(f"{o} of {job}" for job, o in sorted(lacking)))
+    names = sorted({name for _, v, _ in runs.values() for name in v["without_kernel"]})
+    return (f"In none of the {len(runs)} jobs is one without a kernel among the ten operations that hold most memory or the "
+            f"ten that take most time. Without one are, in some job: {', '.join(f'`{n}`' for n in names)}.")
 
 
 def versions(runs):
@@ -138,7 +150,7 @@ def jobs():
     runs = newest_runs()
     three = list(columns(runs))
     text = f"With {versions(runs)}. Jobs at full depth that ended:\n\n" + "\n".join(over_all(runs)) + "\n\n"
-    text += "\n".join(overview(runs)) + "\n"
+    text += "\n".join(overview(runs)) + "\n\n" + heaviest(runs) + "\n"
     if len(three) > 2:
         text += "\nThe same job predicted, as a probe, and in real PyTorch on the same card (`validator/pytorch/rlhf_step.py`):\n\n"
         text += "\n".join(three) + "\n"

@@ -59,7 +59,7 @@ both() {
 }
 
 finish() {
-  grep -E 'mean|worst|error|without a kernel|out of memory|===|NCCL took|beside' "$out/validate.txt" | cut -c1-200
+  grep -E 'mean|worst|error|without a kernel|ten that hold|out of memory|===|NCCL took|beside' "$out/validate.txt" | cut -c1-200
   tail -n 20 "$out/pytorch.txt" 2>/dev/null | cut -c1-200
   grep -E ': exit |left out' "$out/summary.txt"
 }

@@ -70,16 +70,22 @@ void Optimizer::step() {
     const bool copies_gradient =
         !options_.precision_aware && shard.gradients.dtype() != DType::fp32 && !shard.on_host;
     if (copies_gradient) copies.push_back(tape_.empty({shard.count}, DType::fp32, kGradient));
-    if (tape_.wants_operations() && !shard.on_host)
-      Work(tape_, OperationKind::optimizer, kStep)
-          .in(shard.master)
-          .in(copies_gradient ? copies.back() : tape_.alias(shard.gradients, Shape{shard.count}))
-          .in(shard.average)
-          .in(shard.square_average)
-          .out(shard.master)
-          .out(shard.average)
-          .out(shard.square_average)
-          .run();
+    if (!tape_.wants_operations()) continue;
+    const Tensor gradient = tape_.alias(shard.gradients, Shape{shard.count});
+    if (shard.on_host)
+      Work(tape_, OperationKind::device_to_host, kMove).in(gradient).out(shard.staging).run();
+    const Tensor& own = shard.on_host ? shard.staging : gradient;
+    Work(tape_, OperationKind::optimizer, kStep)
+        .in(shard.master)
+        .in(copies_gradient ? copies.back() : own)
+        .in(shard.average)
+        .in(shard.square_average)
+        .out(shard.master)
+        .out(shard.average)
+        .out(shard.square_average)
+        .run();
+    if (shard.on_host)
+      Work(tape_, OperationKind::host_to_device, kMove).in(shard.master).out(shard.parameter).run();
   }
   while (!copies.empty()) copies.pop_back();
 }
@@ -92,9 +98,9 @@ void Optimizer::move(Tensor& tensor, bool to_device) {
                      : tape_.empty_host(tensor.shape(), tensor.dtype(), HostKind::pageable);
   if (!tape_.wants_operations()) return;
   if (to_device)
-    Work(tape_, OperationKind::host_to_device, kMove).out(tensor).run();
+    Work(tape_, OperationKind::host_to_device, kMove).in(before).out(tensor).run();
   else
-    Work(tape_, OperationKind::device_to_host, kMove).in(before).run();
+    Work(tape_, OperationKind::device_to_host, kMove).in(before).out(tensor).run();
 }
 
 void Optimizer::move_masters(bool to_device) {

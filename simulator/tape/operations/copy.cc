@@ -154,14 +154,14 @@ Tensor fill(Tape& tape, const Shape& shape, DType dtype) {
 Tensor to_host(const Tensor& self, HostKind kind) {
   Tape& tape = self.tape();
   Tensor out = tape.empty_host(Shape::contiguous(self.shape().sizes()), self.dtype(), kind);
-  if (tape.wants_operations()) Work(tape, OperationKind::device_to_host, kCopy).in(self).run();
+  if (tape.wants_operations()) Work(tape, OperationKind::device_to_host, kCopy).in(self).out(out).run();
   return out;
 }
 
 Tensor to_device(const Tensor& self) {
   Tape& tape = self.tape();
   Tensor out = tape.empty(Shape::contiguous(self.shape().sizes()), self.dtype(), kTo);
-  if (tape.wants_operations()) Work(tape, OperationKind::host_to_device, kTo).out(out).run();
+  if (tape.wants_operations()) Work(tape, OperationKind::host_to_device, kTo).in(self).out(out).run();
   return out;
 }
 

@@ -42,8 +42,9 @@ class Work {
     operation_.outputs = {out_.items, outputs_};
     operation_.dtype = outputs_ > 0 ? out_.items[0].dtype : DType::bf16;
     if (operation_.sizes[0] == 0 && outputs_ > 0) operation_.sizes[0] = out_.items[0].elements;
-    for (const Operand& one : operation_.inputs) operation_.bytes += bytes_of(one.dtype, one.elements);
-    for (const Operand& one : operation_.outputs) operation_.bytes += bytes_of(one.dtype, one.elements);
+    for (const auto operands : {operation_.inputs, operation_.outputs})
+      for (const Operand& one : operands)
+        if (one.host == kNoHostBlock) operation_.bytes += bytes_of(one.dtype, one.elements);
     if (!tape_.stopped()) tape_.memory().run(operation_);
   }
 
@@ -58,7 +59,9 @@ class Work {
   };
   static_assert(std::is_trivially_destructible_v<Operand>);
 
-  static Operand operand(const Tensor& t) { return {t->storage->block, t.dtype(), t->offset, t.elements()}; }
+  static Operand operand(const Tensor& t) {
+    return {t->storage->block, t->storage->host, t.dtype(), t->offset, t.elements()};
+  }
 
   Tape& tape_;
   Operation operation_;

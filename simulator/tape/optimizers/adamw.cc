@@ -86,13 +86,14 @@ void AdamW::step() {
   Tensor quotient;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& p = parameters_[i];
+    if (p->grad == nullptr) continue;
     // On the host the update runs in place but for one parameter's temporaries, which are not counted.
-    if (p->grad == nullptr || p->storage->device != Device::gpu) continue;
+    const bool on_device = p->storage->device == Device::gpu;
     const State& state = states_[i];
     const ModuleScope module(tape_, p->storage->label.module);
-    if (implementation_ == OptimizerImplementation::foreach_) {
+    if (on_device && implementation_ == OptimizerImplementation::foreach_) {
       roots.push_back(elementwise(kSqrt, p.dtype(), {&state.square_average}));
-    } else if (implementation_ == OptimizerImplementation::loop) {
+    } else if (on_device && implementation_ == OptimizerImplementation::loop) {
       Tensor root = elementwise(kLoopSqrt, p.dtype(), {&state.square_average});
       quotient = plain(kDiv, p.dtype(), std::move(root));
     }
@@ -172,6 +173,15 @@ void clip_grad_norm(Tape& tape, std::span<const Tensor> parameters, const Gradie
   for (const Tensor& p : parameters)
     if (p->grad != nullptr) mul_in_place(p.grad());
   drop(clamped, total);
+}
+
+void clip_grad_norm_on_host(Tape& tape, std::span<const Tensor> parameters) {
+  if (!tape.wants_operations()) return;
+  const GradMode no_grad(tape, false);
+  for (const Tensor& p : parameters)
+    if (p->grad != nullptr) Work(tape, OperationKind::reduce, kNorm).in(p.grad()).run();
+  for (const Tensor& p : parameters)
+    if (p->grad != nullptr) mul_in_place(p.grad());
 }
 
 }  // namespace headroom::tape

@@ -54,4 +54,8 @@ struct GradientShards {
 /// torch.nn.utils.clip_grad_norm_, foreach: partial norms, one norm a tensor, their joint norm, a factor.
 void clip_grad_norm(Tape& tape, std::span<const Tensor> parameters, const GradientShards& shards = {});
 
+/// The same of gradients on the host, which takes nothing of the device; the norms themselves are not
+/// counted.
+void clip_grad_norm_on_host(Tape& tape, std::span<const Tensor> parameters);
+
 }  // namespace headroom::tape

@@ -20,6 +20,7 @@ const std::uint16_t kShard = operation_name("fsdp::shard"),
                     kCopyIn = operation_name("fsdp::chunk_cat"),
                     kReduceOut = operation_name("fsdp::reduce_scatter_output"),
                     kToDevice = operation_name("fsdp::copy_to_device"),
+                    kToHost = operation_name("fsdp::copy_to_host"),
                     kPostBackward = operation_name("RegisterPostBackwardFunctionBackward");
 
 constexpr int kRoot = -1;
@@ -123,7 +124,13 @@ void Fsdp2::unshard(Group& g) {
   if (options_.cpu_offload) {
     for (const Parameter& p : g.parameters) {
       Tensor on_device = tape_.empty(p.shard.shape(), stored, kToDevice);
-      if (stored != options_.compute) on_device = tape_.empty(p.shard.shape(), options_.compute, kGatherIn);
+      if (tape_.wants_operations())
+        Work(tape_, OperationKind::host_to_device, kToDevice).in(p.shard).out(on_device).run();
+      if (stored != options_.compute) {
+        Tensor narrow = tape_.empty(p.shard.shape(), options_.compute, kGatherIn);
+        if (tape_.wants_operations()) copy_in_place(narrow, on_device);
+        on_device = std::move(narrow);
+      }
       inputs.push_back(std::move(on_device));
     }
   } else if (stored != options_.compute) {
@@ -310,7 +317,10 @@ void Fsdp2::take_gradients(Group& g, const Tensor& reduced) {
     at += p.shard.elements();
     if (options_.cpu_offload) {
       const ComponentScope component(tape_, Component::gradients);
-      part = tape_.empty_host(p.shard.shape(), part.dtype(), HostKind::pinned);
+      const Tensor on_device = std::move(part);
+      part = tape_.empty_host(p.shard.shape(), on_device.dtype(), HostKind::pinned);
+      if (tape_.wants_operations())
+        Work(tape_, OperationKind::device_to_host, kToHost).in(on_device).out(part).run();
     }
     if (p.shard->grad != nullptr)
       add_in_place(p.shard.grad(), part);

@@ -20,6 +20,7 @@ const std::uint16_t kPart = operation_name("zero3::partition"),
                     kJoin = operation_name("zero3::reduce_scatter"),
                     kWide = operation_name("zero3::fp32_gradient"), kState = operation_name("adamw_state"),
                     kStep = operation_name("aten::_fused_adamw_"),
+                    kHostStep = operation_name("cpu_adam::step"),
                     kFlag = operation_name("fused_adam::overflow_buffer"),
                     kOverflow = operation_name("zero3::has_overflow"),
                     kReturned = operation_name("zero3::offloaded_gradient"),
@@ -61,6 +62,7 @@ void Zero3::partition_parameters() {
 
 void Zero3::group_parameters(Model& model) {
   const std::vector<ZeroCoordinator::Parameter>& parameters = coordinator_.parameters();
+  places_.resize(parameters.size());
   for (const std::vector<ZeroParameter>& group : zero_groups(model)) {
     sub_groups_.emplace_back();
     for (const ZeroParameter& member : group) {
@@ -69,6 +71,9 @@ void Zero3::group_parameters(Model& model) {
       });
       trained_.push_back(static_cast<std::size_t>(found - parameters.begin()));
       if (sub_groups_.back().elements >= options_.sub_group) sub_groups_.emplace_back();
+      places_[trained_.back()] = {.sub_group = sub_groups_.size() - 1,
+                                  .in_sub_group = sub_groups_.back().elements,
+                                  .in_all = trained_parts_};
       sub_groups_.back().elements += found->part;
       trained_parts_ += found->part;
     }
@@ -196,7 +201,7 @@ void Zero3::reduce_bucket() {
     if (tape_.wants_operations())
       Work(tape_, OperationKind::reduce_scatter, kJoin)
           .in(bucket_)
-          .out(gradient_parts_)
+          .out(options_.offload_optimizer ? tape_.alias(bucket_, Shape{parts}) : gradient_parts_)
           .sizes({options_.ranks})
           .run();
     for (const std::size_t i : waiting_) {
@@ -212,7 +217,16 @@ void Zero3::reduce_bucket() {
 void Zero3::offload_gradient(std::size_t parameter) {
   const ComponentScope component(tape_, Component::staging);
   const std::int64_t part = coordinator_.parameters()[parameter].part;
+  const Place place = places_[parameter];
+  const Tensor on_host = tape_.alias(gradient_parts_, Shape{part}, place.in_all);
   const Tensor returned = tape_.empty({part}, options_.dtype, kReturned);
+  if (tape_.wants_operations()) {
+    Work(tape_, OperationKind::device_to_host, kReturned)
+        .in(tape_.alias(bucket_, Shape{part}))
+        .out(on_host)
+        .run();
+    Work(tape_, OperationKind::host_to_device, kReturned).in(on_host).out(returned).run();
+  }
   std::vector<Tensor> norms;
   for (std::int64_t at = 0; at < part; at += kNormPiece) {
     const Tensor piece = tape_.alias(returned, Shape{std::min(kNormPiece, part - at)}, at);
@@ -221,8 +235,13 @@ void Zero3::offload_gradient(std::size_t parameter) {
   }
   norms_[parameter] = std::move(norms);
   const Tensor wide = tape_.empty({part}, DType::fp32, kWide);
-  if (tape_.wants_operations())
-    Work(tape_, OperationKind::device_to_host, kWide).in(wide).out(gradient_parts_).run();
+  if (!tape_.wants_operations()) return;
+  copy_in_place(wide, returned);
+  const Tensor& gradient = sub_groups_[place.sub_group].host_gradient;
+  Work(tape_, OperationKind::device_to_host, kWide)
+      .in(wide)
+      .out(tape_.alias(gradient, Shape{part}, place.in_sub_group))
+      .run();
 }
 
 // --- Step
@@ -249,17 +268,40 @@ void Zero3::step(bool overflow) {
   coordinator_.release_all();
   if (options_.loss_scaling && !options_.offload_optimizer) check_overflow();
   if (overflow) return;
-  if (options_.offload_optimizer) {
-    const ComponentScope component(tape_, Component::optimizer);
-    for (SubGroup& group : sub_groups_) {
-      if (group.average.defined()) continue;
-      group.average = tape_.empty_host({group.elements}, DType::fp32, HostKind::pageable);
-      group.square_average = tape_.empty_host({group.elements}, DType::fp32, HostKind::pageable);
-    }
-  } else {
-    step_on_device();
-  }
+  options_.offload_optimizer ? step_on_host() : step_on_device();
   coordinator_.gather_persistent();
+}
+
+void Zero3::step_on_host() {
+  const ComponentScope component(tape_, Component::optimizer);
+  for (SubGroup& group : sub_groups_) {
+    if (group.average.defined()) continue;
+    group.average = tape_.empty_host({group.elements}, DType::fp32, HostKind::pageable);
+    group.square_average = tape_.empty_host({group.elements}, DType::fp32, HostKind::pageable);
+  }
+  if (!tape_.wants_operations()) return;
+  std::int64_t before = 0;
+  for (std::size_t g = 0; g < sub_groups_.size(); ++g) {
+    const SubGroup& group = sub_groups_[g];
+    mul_in_place(group.host_gradient);
+    Work(tape_, OperationKind::optimizer, kHostStep)
+        .in(group.master)
+        .in(group.host_gradient)
+        .in(group.average)
+        .in(group.square_average)
+        .out(group.master)
+        .out(group.average)
+        .out(group.square_average)
+        .run();
+    if (options_.offload_parameters)
+      copy_in_place(host_parts_[g], group.master);
+    else
+      Work(tape_, OperationKind::host_to_device, kPart)
+          .in(group.master)
+          .out(tape_.alias(flat_parts_, Shape{group.elements}, before))
+          .run();
+    before += group.elements;
+  }
 }
 
 void Zero3::step_on_device() {

@@ -33,6 +33,12 @@ class Zero3 : public ZeroEngine {
     std::int64_t elements = 0;  ///< of this rank's parts
     Tensor master, average, square_average, host_gradient;
   };
+  /// Where a trained parameter's part lies: in which sub-group, and how many elements come before it there
+  /// and among all parts.
+  struct Place {
+    std::size_t sub_group = 0;
+    std::int64_t in_sub_group = 0, in_all = 0;
+  };
   void partition_parameters();
   void group_parameters(Model& model);
   void build_optimizer();
@@ -42,6 +48,7 @@ class Zero3 : public ZeroEngine {
   void barrier();
   void offload_gradient(std::size_t parameter);
   void step_on_device();
+  void step_on_host();
   void gradient_ready(std::size_t parameter);
   void reduce_bucket();
   void check_overflow();
@@ -52,6 +59,7 @@ class Zero3 : public ZeroEngine {
   Stream reduce_stream_ = 0;
   ZeroCoordinator coordinator_;
   std::vector<std::size_t> trained_;  ///< parameters by group, as the optimizer has them
+  std::vector<Place> places_;         ///< by parameter
   std::int64_t trained_parts_ = 0;    ///< elements of this rank's parts of them
   std::vector<SubGroup> sub_groups_;
   Tensor logged_loss_;                  ///< from backward to step

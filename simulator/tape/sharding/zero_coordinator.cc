@@ -209,7 +209,8 @@ void ZeroCoordinator::gather(const std::vector<std::size_t>& wanted) {
 
 Tensor ZeroCoordinator::from_host(const Parameter& p) {
   Tensor visiting = tape_.empty({p.part}, options_.dtype, kGather);
-  if (tape_.wants_operations()) Work(tape_, OperationKind::host_to_device, kGather).out(visiting).run();
+  if (tape_.wants_operations())
+    Work(tape_, OperationKind::host_to_device, kGather).in(p.partition).out(visiting).run();
   return visiting;
 }
 

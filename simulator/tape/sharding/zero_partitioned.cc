@@ -20,6 +20,7 @@ const std::uint16_t kFlat = operation_name("zero::flat_parameters"),
                     kOwn = operation_name("zero::partition_gradients"),
                     kWide = operation_name("zero::fp32_gradient"), kState = operation_name("adamw_state"),
                     kStep = operation_name("aten::_fused_adamw_"),
+                    kHostStep = operation_name("cpu_adam::step"),
                     kFlag = operation_name("fused_adam::overflow_buffer"),
                     kFlags = operation_name("zero::norms_and_flags"),
                     kStaging = operation_name("zero::gradient_staging"),
@@ -101,7 +102,8 @@ void ZeroPartitioned::build_group(Group& group) {
 ZeroPartitioned::Slice ZeroPartitioned::slice(const Group& group, const ZeroParameter& p) const {
   const std::int64_t first = options_.rank * group.partition, last = first + group.partition;
   const std::int64_t begin = std::max(first, p.start), end = std::min(last, p.start + p.elements);
-  return {.start = begin - p.start, .elements = std::max<std::int64_t>(0, end - begin)};
+  return {
+      .start = begin - p.start, .place = begin - first, .elements = std::max<std::int64_t>(0, end - begin)};
 }
 
 Tensor ZeroPartitioned::slice_of(const Group& group, const ZeroParameter& p, const Tensor& gradient) const {
@@ -231,7 +233,10 @@ void ZeroPartitioned::offload_gradient(Group& group, const ZeroParameter& p) {
   const ComponentScope component(tape_, Component::staging);
   const Tensor wide = tape_.empty(part.shape(), DType::fp32, kWide);
   if (tape_.wants_operations())
-    Work(tape_, OperationKind::device_to_host, kWide).in(wide).out(group.host_gradient).run();
+    Work(tape_, OperationKind::device_to_host, kWide)
+        .in(wide)
+        .out(tape_.alias(group.host_gradient, part.shape(), slice(group, p).place))
+        .run();
   tape_.set_grad(*p.slot, {});
 }
 
@@ -341,9 +346,24 @@ void ZeroPartitioned::step_on_host() {
         group.square_average = tape_.empty_host({group.partition}, DType::fp32, HostKind::pageable);
       }
     }
+    if (tape_.wants_operations()) {
+      mul_in_place(group.host_gradient);
+      Work(tape_, OperationKind::optimizer, kHostStep)
+          .in(group.master)
+          .in(group.host_gradient)
+          .in(group.average)
+          .in(group.square_average)
+          .out(group.master)
+          .out(group.average)
+          .out(group.square_average)
+          .run();
+    }
     const ComponentScope component(tape_, Component::staging);
     const Tensor updated = tape_.empty({group.partition}, DType::fp32, kUpdated);
-    if (tape_.wants_operations()) copy_in_place(group.flat, updated);
+    if (tape_.wants_operations()) {
+      Work(tape_, OperationKind::host_to_device, kUpdated).in(group.master).out(updated).run();
+      copy_in_place(group.flat, updated);
+    }
   }
 }
 

@@ -53,7 +53,9 @@ class ZeroPartitioned : public ZeroEngine {
   bool owned(const Group& group, const ZeroParameter& p) const { return slice(group, p).elements > 0; }
   /// This rank's part of a parameter: where it begins in it and how long it is.
   struct Slice {
-    std::int64_t start = 0, elements = 0;
+    std::int64_t start = 0;  ///< in the parameter
+    std::int64_t place = 0;  ///< in this rank's partition
+    std::int64_t elements = 0;
   };
   Slice slice(const Group& group, const ZeroParameter& p) const;
   Tensor slice_of(const Group& group, const ZeroParameter& p, const Tensor& gradient) const;

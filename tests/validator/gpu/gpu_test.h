@@ -6,13 +6,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <random>
 #include <vector>
 
 #include "models/base/dtype.h"
+#include "tests/validator/relative_error.h"
 #include "validator/cuda/device.h"
 #include "validator/cuda/handles.h"
 
@@ -154,17 +153,5 @@ class DeviceArray {
   std::int64_t n_;
   DeviceBlock block_;
 };
-
-/// ‖found - expected‖ / ‖expected‖; infinite when anything is not a number or the sizes differ.
-inline double relative_error(const std::vector<double>& found, const std::vector<double>& expected) {
-  if (found.size() != expected.size()) return std::numeric_limits<double>::infinity();
-  double difference = 0, norm = 0;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    if (!std::isfinite(found[i])) return std::numeric_limits<double>::infinity();
-    difference += (found[i] - expected[i]) * (found[i] - expected[i]);
-    norm += expected[i] * expected[i];
-  }
-  return norm == 0 ? std::sqrt(difference) : std::sqrt(difference / norm);
-}
 
 }  // namespace headroom::gpu

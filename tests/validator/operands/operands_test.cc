@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <memory>
@@ -20,8 +21,35 @@
 namespace headroom::gpu {
 namespace {
 
+bool on_host(const Operand& operand) {
+  return operand.host != kNoHostBlock;
+}
+
+bool any_on_host(const Operation& operation) {
+  return std::any_of(operation.inputs.begin(), operation.inputs.end(), on_host) ||
+         std::any_of(operation.outputs.begin(), operation.outputs.end(), on_host);
+}
+
+/// The host works on its own tensors alone, and knows few kinds of work.
+bool host_can(const Operation& operation) {
+  switch (operation.kind) {
+    case OperationKind::host_to_device:
+      return operation.outputs.size() == 1 && !on_host(operation.outputs[0]);
+    case OperationKind::device_to_host:
+      return operation.inputs.size() == 1 && !on_host(operation.inputs[0]);
+    case OperationKind::optimizer:
+    case OperationKind::reduce:
+    case OperationKind::elementwise:
+    case OperationKind::copy:
+      return std::all_of(operation.inputs.begin(), operation.inputs.end(), on_host);
+    default:
+      return false;
+  }
+}
+
 /// What the kernel of a kind needs: so many operands, and inputs as large as it reads.
 bool complete(const Operation& operation) {
+  if (any_on_host(operation) && !host_can(operation)) return false;
   const std::size_t in = operation.inputs.size(), out = operation.outputs.size();
   switch (operation.kind) {
     case OperationKind::attention_forward:
@@ -50,17 +78,20 @@ bool complete(const Operation& operation) {
 
 class Inspected final : public ForwardingMemory {
  public:
-  Inspected(Memory& inner, std::map<OperationKind, int>& seen, std::map<std::string, int>& lacking)
-      : ForwardingMemory(inner), seen_(seen), lacking_(lacking) {}
+  Inspected(Memory& inner, std::map<OperationKind, int>& seen, std::map<std::string, int>& lacking,
+            int& host_steps)
+      : ForwardingMemory(inner), seen_(seen), lacking_(lacking), host_steps_(host_steps) {}
   bool wants_operations() const override { return true; }
   void run(const Operation& operation) override {
     ++seen_[operation.kind];
+    if (operation.kind == OperationKind::optimizer && any_on_host(operation)) ++host_steps_;
     if (!complete(operation)) ++lacking_[std::string(tape::operation_text(operation.label.operation))];
   }
 
  private:
   std::map<OperationKind, int>& seen_;
   std::map<std::string, int>& lacking_;
+  int& host_steps_;
 };
 
 /// A machine that works nothing and looks at what it is told to.
@@ -68,7 +99,7 @@ class Inspector final : public Machine {
  public:
   allocator::Device& device() override { return device_; }
   Memory& attach(SimulatedMemory& accounts) override {
-    memory_ = std::make_unique<Inspected>(accounts, seen, lacking);
+    memory_ = std::make_unique<Inspected>(accounts, seen, lacking, host_steps);
     return *memory_;
   }
   void detach() override { memory_.reset(); }
@@ -78,6 +109,7 @@ class Inspector final : public Machine {
 
   std::map<OperationKind, int> seen;
   std::map<std::string, int> lacking;
+  int host_steps = 0;  ///< optimizers that work on the host
 
  private:
   allocator::VirtualDevice device_{200 * kGiB};
@@ -86,7 +118,7 @@ class Inspector final : public Machine {
 
 /// One step with two layers a model.
 void inspect(const std::string& file, const std::vector<std::string>& overrides,
-             const std::vector<OperationKind>& expected) {
+             const std::vector<OperationKind>& expected, bool steps_on_host = false) {
   JobOptions options;
   options.overrides = overrides;
   options.steps = 1;
@@ -99,6 +131,7 @@ void inspect(const std::string& file, const std::vector<std::string>& overrides,
   for (const auto& [name, times] : machine.lacking)
     ADD_FAILURE() << file << ": " << name << " lacks operands " << times << " times";
   for (const OperationKind kind : expected) EXPECT_GT(machine.seen[kind], 0) << static_cast<int>(kind);
+  EXPECT_EQ(machine.host_steps > 0, steps_on_host) << file;
 }
 
 constexpr OperationKind kAttention = OperationKind::attention_backward, kNorm = OperationKind::norm_backward,
@@ -120,8 +153,14 @@ TEST(Operands, OfDeepSpeedsEngines) {
   for (const char* stage : {"zero_stage=0", "zero_stage=1", "zero_stage=2", "zero_stage=3"})
     inspect("configs/examples/deepspeed-chat/opt-1.3b-ppo-zero3-offload-2xh100.yaml",
             {stage, "offload=false", "response=2"}, {kAttention, kNorm, kAdam});
-  inspect("configs/examples/deepspeed-chat/opt-1.3b-ppo-zero3-offload-2xh100.yaml", {"response=2"},
-          {kAttention, kNorm, OperationKind::host_to_device, OperationKind::device_to_host});
+  for (const char* stage : {"zero_stage=2", "zero_stage=3"})
+    inspect("configs/examples/deepspeed-chat/opt-1.3b-ppo-zero3-offload-2xh100.yaml", {stage, "response=2"},
+            {kAttention, kNorm, kAdam, OperationKind::host_to_device, OperationKind::device_to_host}, true);
+}
+
+TEST(Operands, OfShardsOnTheHost) {
+  inspect("tests/data/rlhf/fsdp-q05-ppo-offload.json", {"response=2"},
+          {kAttention, kAdam, OperationKind::host_to_device, OperationKind::device_to_host}, true);
 }
 
 TEST(Operands, OfAPlainLoop) {
