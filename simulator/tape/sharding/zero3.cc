@@ -201,7 +201,8 @@ void Zero3::reduce_bucket() {
     if (tape_.wants_operations())
       Work(tape_, OperationKind::reduce_scatter, kJoin)
           .in(bucket_)
-          .out(options_.offload_optimizer ? tape_.alias(bucket_, Shape{parts}) : gradient_parts_)
+          .out(options_.offload_optimizer ? tape_.alias(bucket_, Shape{parts}, options_.rank * parts)
+                                          : gradient_parts_)
           .sizes({options_.ranks})
           .run();
     for (const std::size_t i : waiting_) {
