@@ -8,8 +8,6 @@ namespace headroom::allocator {
 namespace {
 
 constexpr Bytes kRegion = 32 * kMiB;
-/// Segments of this size and more are large.
-constexpr Bytes kLarge = 512 * kMiB;
 /// Far more than a card; addresses stay below 2^53, exact in the doubles of viewers of snapshots.
 constexpr Bytes kSpace = Bytes{1} << 51;
 constexpr Bytes kDriver =
@@ -20,10 +18,6 @@ constexpr Bytes kDriver =
 AddressSpace::AddressSpace() {
   space_.emplace(0, kSpace);
   place(kDriver);
-}
-
-bool AddressSpace::alone(Bytes bytes) const {
-  return large_alone_ && bytes >= kLarge;
 }
 
 Address AddressSpace::place(Bytes bytes) {
@@ -46,7 +40,7 @@ Address AddressSpace::place(Bytes bytes) {
   const Address start = room->first + room->second - size;
   room->second -= size;
   regions_.push_back({.start = start, .size = size, .largest = 0, .holes = {}});
-  if (size > bytes && !alone(bytes)) regions_.back().holes.emplace(start + bytes, size - bytes);
+  if (size > bytes) regions_.back().holes.emplace(start + bytes, size - bytes);
   measure(regions_.back());
   return start;
 }
@@ -63,7 +57,7 @@ void AddressSpace::remove(Address address, Bytes bytes) {
   assert(region != regions_.end());
   add(region->holes, address, bytes);
   measure(*region);
-  if (!alone(bytes) && region->largest < region->size) return;
+  if (region->largest < region->size) return;
   add(space_, region->start, region->size);
   regions_.erase(region);
 }

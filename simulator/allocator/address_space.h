@@ -20,17 +20,10 @@ class AddressSpace {
  public:
   AddressSpace();
 
-  /// Nothing else is placed into the region of a segment of 512 MiB or more. To be called first, where NCCL
-  /// works in the process: its buffers, which PyTorch does not see, seem to take that room. Inferred from a
-  /// recorded ZeRO-3 run (reserved peaks equal in 14 of 22 phases instead of 2); recordings without NCCL fill
-  /// such regions.
-  void keep_large_alone() { large_alone_ = true; }
-
   Address place(Bytes bytes);
   void remove(Address address, Bytes bytes);
 
  private:
-  bool alone(Bytes bytes) const;
   using Holes = std::map<Address, Bytes>;  ///< free intervals by start
   struct Region {
     Address start;
@@ -43,7 +36,6 @@ class AddressSpace {
 
   std::vector<Region> regions_;  ///< oldest first
   Holes space_;
-  bool large_alone_ = false;
 };
 
 }  // namespace headroom::allocator

@@ -58,8 +58,9 @@ class VirtualDevice : public Device {
   bool map(Address address, Bytes bytes, Bytes chunk) override;
   void unmap(Address address, Bytes bytes, Bytes chunk) override;
 
-  /// NCCL works in this process (AddressSpace::keep_large_alone).
-  void expect_collectives() { space_.keep_large_alone(); }
+  /// A library of this process takes memory beside the allocator and keeps it: its addresses are gone. Its
+  /// bytes are counted where memory outside allocators is.
+  void take_addresses(Bytes bytes) { space_.place(bytes); }
 
   /// Streams are idle by default: events are done at once. From here on this one's are done only after
   /// synchronize(), which makes all streams idle again.

@@ -1,14 +1,34 @@
 #include "simulator/hardware/communicator.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace headroom {
+namespace {
+
+/// What the driver maps at least.
+constexpr Bytes kPage = 2 * kMiB;
+
+}  // namespace
+
+std::vector<Bytes> communicator_allocations(const NcclMemory& nccl, std::int64_t ranks) {
+  std::vector<Bytes> out;
+  const auto pages = [&out](Bytes bytes) {
+    for (; bytes > 0; bytes -= kPage) out.push_back(std::min(bytes, kPage));
+  };
+  pages(nccl.communicator);
+  const std::int64_t opened =
+      ranks <= 1 ? nccl.lone_channels : std::max(nccl.ring_channels, nccl.p2p_channels);
+  for (std::int64_t i = 0; i < opened; ++i) pages(nccl.channel);
+  for (std::int64_t i = 0; i < nccl.ring_channels && ranks > 1; ++i)
+    for (const Bytes buffer : {nccl.ring_send, nccl.ring_receive})
+      if (buffer > 0) out.push_back(buffer);
+  return out;
+}
 
 Bytes communicator_bytes(const NcclMemory& nccl, std::int64_t ranks) {
-  if (ranks <= 1) return nccl.communicator + nccl.lone_channels * nccl.channel;
-  const std::int64_t opened = std::max(nccl.ring_channels, nccl.p2p_channels);
-  return nccl.communicator + opened * nccl.channel +
-         nccl.ring_channels * (nccl.ring_send + nccl.ring_receive);
+  const std::vector<Bytes> all = communicator_allocations(nccl, ranks);
+  return std::accumulate(all.begin(), all.end(), Bytes{0});
 }
 
 Bytes first_communicator_bytes(const NcclMemory& nccl) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "simulator/hardware/hardware.h"
 
@@ -15,7 +16,12 @@ namespace headroom {
 /// however many ranks it has, so the size of the group does not matter; trees and NVLink SHARP, which some
 /// small reductions use, are not counted.
 
-/// A communicator of `ranks` ranks (≥ 1) after its first collective; without the once-a-process parts.
+/// What a communicator of `ranks` ranks (≥ 1) allocates from its creation to the end of its first collective,
+/// in order; without the once-a-process parts. Channels are opened page by page; a ring's buffers are one
+/// allocation a channel and direction.
+std::vector<Bytes> communicator_allocations(const NcclMemory& nccl, std::int64_t ranks);
+
+/// Their sum.
 Bytes communicator_bytes(const NcclMemory& nccl, std::int64_t ranks);
 
 /// What the first communicator of a process adds: library and kernels.

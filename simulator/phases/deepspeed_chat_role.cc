@@ -62,6 +62,7 @@ Status DeepSpeedChatRole::build() {
   options.ranks = context_.ranks;
   options.trained = role().trained;
   options.first_of_process = context_.first_stream == 1;
+  if (options.first_of_process) options.communicator_made = context_.communicator_made;
   options.dtype = role().precision.weights;
   options.loss_scaling = role().precision.gradient_scaler;
   options.overlap_communication = sharding.overlap_communication;

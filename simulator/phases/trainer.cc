@@ -121,8 +121,12 @@ Status Trainer::build(const Action& action) {
   if (!imports_.defined() && role->trainer == TrainerCode::plain)
     imports_ = tape_.empty({}, DType::fp32, kImport);
   const std::int64_t data = std::max<std::int64_t>(data_parallel_size(job_, *role), 1);
-  RoleContext context{
-      .tape = tape_, .engine = engine_, .role = *role, .packed_train = {}, .packed_forward = {}};
+  RoleContext context{.tape = tape_,
+                      .engine = engine_,
+                      .role = *role,
+                      .packed_train = {},
+                      .packed_forward = {},
+                      .communicator_made = communicator_made};
   context.ranks = shard_group_size(job_, *role);
   context.micro_batch = role->train.sequences > 0 ? role->train.sequences : experience_.batch;
   context.forward_batch = role->forward.sequences > 0 ? role->forward.sequences : context.micro_batch;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -25,7 +26,9 @@ class Trainer {
   /// What a recorder leaves at the start of a phase in a trace: a tensor made and dropped.
   void mark(Bytes bytes);
   tape::Tape& tape() { return tape_; }
-  double* repeat = nullptr;  ///< see RoleContext::repeat; set before roles are built
+  // Set before roles are built:
+  double* repeat = nullptr;                 ///< see RoleContext::repeat
+  std::function<void()> communicator_made;  ///< see RoleContext::communicator_made
 
  private:
   Status build(const Action& action);

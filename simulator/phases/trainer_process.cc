@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "simulator/allocator/virtual_device.h"
+#include "simulator/hardware/communicator.h"
 #include "simulator/memory/counting_memory.h"
 #include "simulator/memory/simulated_memory.h"
 #include "simulator/memory/timed_memory.h"
@@ -32,6 +34,7 @@ class CountedBlocks {
     memory_.reset_peak();
     return piece;
   }
+  void take_addresses(std::span<const Bytes>) {}
   void set_others(Bytes) {}
   void set_expandable(bool) {}
   RunRecorder* recorder() { return nullptr; }
@@ -53,7 +56,7 @@ class SimulatedBlocks {
  public:
   /// `limit`: of the card; 0: none. With a recorder, programs call what it returns.
   SimulatedBlocks(const allocator::AllocatorSettings& settings, Bytes limit, bool runs_ahead,
-                  bool collectives, Machine* machine = nullptr, RunRecorder* recorder = nullptr)
+                  Machine* machine = nullptr, RunRecorder* recorder = nullptr)
       : settings_(settings),
         machine_(machine),
         recorder_(recorder),
@@ -63,7 +66,6 @@ class SimulatedBlocks {
                  : recorder != nullptr ? recorder->attach(memory_)
                                        : memory_) {
     if (runs_ahead) device_.run_ahead();
-    if (collectives) device_.expect_collectives();
   }
   SimulatedBlocks(const SimulatedBlocks&) = delete;
   SimulatedBlocks& operator=(const SimulatedBlocks&) = delete;
@@ -85,6 +87,10 @@ class SimulatedBlocks {
                                 .peak_active = allocator().peak_active()};
     memory_.reset_peaks();
     return piece;
+  }
+  /// A library takes memory beside the allocator. On a real machine it has done so already.
+  void take_addresses(std::span<const Bytes> allocations) {
+    for (const Bytes bytes : allocations) device_.take_addresses(bytes);
   }
   void set_others(Bytes bytes) {
     allocator::CardMemory& card = device_.card();
@@ -129,6 +135,9 @@ class ProgramProcess final : public TrainerProcess {
         timed_(blocks_.memory(), hardware, pool.gpus_per_node),
         program_(job, timed_, phases::traits_of(hardware), rank) {
     program_.repeat = &timed_.repeat;
+    program_.communicator_made = [this, made = communicator_allocations(hardware.nccl, pool.gpus())] {
+      blocks_.take_addresses(made);
+    };
     if (RunRecorder* recorder = blocks_.recorder()) recorder->set_modules(program_.tape().modules());
   }
 
@@ -185,7 +194,7 @@ MakeTrainer program_simulated(Machine* machine, std::string process_recorded, Ru
                     allocator::parse_allocator_settings(process.allocator_settings));
     const Bytes card = job.device_memory > 0 ? job.device_memory : hardware.total_memory;
     return std::make_unique<ProgramProcess<SimulatedBlocks>>(
-        job, pool, hardware, rank, settings, card, runs_ahead(job), process.communicators > 0, machine,
+        job, pool, hardware, rank, settings, card, runs_ahead(job), machine,
         process.name == process_recorded ? recorder : nullptr);
   };
 }

@@ -62,18 +62,21 @@ Role make_role(const Settings& s, const std::string& name) {
   return role;
 }
 
-/// Each engine in turn, the cache emptied before. Engines of stages 1 to 3 report memory when they are done,
-/// which resets the peak counters.
+/// Engines of stages 1 to 3, and the bf16 optimizer of stage 0, report memory when they are done, which
+/// resets the peak counters.
+bool reports_memory(const Role& role) {
+  return role.sharding.kind != ShardingKind::zero0 || (role.trained && role.precision.weights == DType::bf16);
+}
+
+/// Each engine in turn, the cache emptied before.
 std::vector<PhaseSpec> start_of(const Job& job) {
   std::vector<PhaseSpec> out;
   for (const Role& role : job.roles) {
     if (!out.empty()) out.push_back(between_phases({role_action(Verb::empty_cache, "actor")}));
     PhaseSpec init = make_phase(PhaseKind::init, {role_action(Verb::build, role.name)}, "init_" + role.name);
-    if (role.sharding.kind != ShardingKind::zero0)
-      init.actions.push_back(role_action(Verb::reset_peaks, role.name));
+    if (reports_memory(role)) init.actions.push_back(role_action(Verb::reset_peaks, role.name));
     out.push_back(std::move(init));
   }
-  out.push_back(between_phases({role_action(Verb::empty_cache, "actor")}));
   return out;
 }
 
@@ -113,7 +116,8 @@ Job make_job(const Settings& s) {
   job.versions.deepspeed = "0.16.4";
   for (const char* role : kRoles) job.roles.push_back(make_role(s, role));
   Process trainer = cases::trainer_of(job, s);
-  trainer.communicators = 1;
+  // DeepSpeed clones the world's group; stage 3 works in both.
+  trainer.communicators = s.zero_stage == 3 ? 2 : 1;
   job.processes.push_back(trainer);
   job.engines.push_back(cases::generation_by(s.actor));
   job.batch.prompts = s.batch * s.world;

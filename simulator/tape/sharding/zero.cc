@@ -76,8 +76,12 @@ void zero_check_overflow(const Tensor& gradient) {
   const Tensor most = reduce(kMax, DType::fp32, 4, flags, all_dimensions(flags), false);
 }
 
+Tensor zero_logged_loss(const Tensor& loss) {
+  return loss.tape().empty({}, loss.dtype(), kScale);
+}
+
 Tensor zero_scaled_loss(const Tensor& loss, Tensor& logged) {
-  logged = loss.tape().empty({}, DType::fp32, kScale);
+  logged = zero_logged_loss(loss);
   return mul_scalar(loss);
 }
 
@@ -91,15 +95,27 @@ Tensor zero_group_norm(Tape& tape, std::int64_t count) {
   Tensor total = number();
   sum.reset();
   total = number();
-  Tensor size = number();
-  const Tensor infinite = number(DType::boolean);
-  size.reset();
-  const Tensor nan = number(DType::boolean), either = number(DType::boolean), replacement = number();
-  Tensor replaced = number(), finite = number(DType::boolean), kept = number();
+  return zero_finite_norm(total);
+}
+
+Tensor zero_finite_norm(const Tensor& norm) {
+  Tape& tape = norm.tape();
+  const ComponentScope component(tape, Component::temporaries);
+  const auto number = [&](DType dtype) { return tape.empty({}, dtype, kNorm); };
+  const Tensor infinite = zero_infinite(norm);
+  const Tensor nan = number(DType::boolean), either = number(DType::boolean),
+               replacement = number(DType::fp32);
+  Tensor replaced = number(DType::fp32), finite = number(DType::boolean), kept = number(DType::fp32);
   finite.reset();
-  Tensor out = number();
+  Tensor out = number(DType::fp32);
   drop(kept, replaced);
   return out;
+}
+
+Tensor zero_infinite(const Tensor& norm) {
+  Tape& tape = norm.tape();
+  const Tensor size = tape.empty({}, DType::fp32, kNorm);
+  return tape.empty({}, DType::boolean, kNorm);
 }
 
 void zero_clip_factor(Tape& tape) {

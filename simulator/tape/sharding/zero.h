@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,9 @@ struct ZeroOptions {
   std::int64_t max_live_parameters = 1'000'000'000, max_reuse_distance = 1'000'000'000;
   std::int64_t sub_group = 1'000'000'000;  ///< of this rank's parts, that the optimizer updates at once
   Stream gather_stream = 1, reduce_stream = 2;
+  /// Called where the process's communicators come to exist, which is with its first engine: one at the first
+  /// broadcast of weights, at stage 3 two (parameters go around in torch's own group).
+  std::function<void()> communicator_made;
 };
 
 /// A DeepSpeed engine (0.16) around a model whose weights lie on the host: brings them to the device, spreads
@@ -58,11 +62,17 @@ void zero_to_device(Model& model);
 
 /// Looks for infinities and NaNs in one gradient: up to 11 bytes an element for a moment.
 void zero_check_overflow(const Tensor& gradient);
+/// What the engine keeps of a loss until it has stepped: its mean.
+Tensor zero_logged_loss(const Tensor& loss);
 /// engine.backward's way to the loss that autograd starts from; `loss` stays with the caller, `logged` with
 /// the engine until it has stepped.
 Tensor zero_scaled_loss(const Tensor& loss, Tensor& logged);
 /// One group's norm over all ranks out of `count` norms of gradients: -1 where it is not finite.
 Tensor zero_group_norm(Tape& tape, std::int64_t count);
+/// The norm, or -1 where it is not finite: worked out without a branch.
+Tensor zero_finite_norm(const Tensor& norm);
+/// norm.isinf().
+Tensor zero_infinite(const Tensor& norm);
 /// The factor that clips and unscales one flat gradient.
 void zero_clip_factor(Tape& tape);
 

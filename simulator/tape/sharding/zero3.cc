@@ -16,7 +16,7 @@ const std::uint16_t kPart = operation_name("zero3::partition"),
                     kMaster = operation_name("zero3::fp32_partition"),
                     kBucket = operation_name("zero3::reduce_bucket"),
                     kParts = operation_name("zero3::gradient_partitions"),
-                    kProbe = operation_name("zero3::flat_probe"),
+                    kPadding = operation_name("zero3::padding"),
                     kJoin = operation_name("zero3::reduce_scatter"),
                     kWide = operation_name("zero3::fp32_gradient"), kState = operation_name("adamw_state"),
                     kStep = operation_name("aten::_fused_adamw_"),
@@ -64,27 +64,35 @@ void Zero3::group_parameters(Model& model) {
   const std::vector<ZeroCoordinator::Parameter>& parameters = coordinator_.parameters();
   places_.resize(parameters.size());
   for (const std::vector<ZeroParameter>& group : zero_groups(model)) {
-    sub_groups_.emplace_back();
+    group_parts_.push_back(0);
+    begin_sub_group();
     for (const ZeroParameter& member : group) {
       const auto found = std::find_if(parameters.begin(), parameters.end(), [&](const auto& p) {
         return p.tensor.record() == member.slot->record();
       });
       trained_.push_back(static_cast<std::size_t>(found - parameters.begin()));
-      if (sub_groups_.back().elements >= options_.sub_group) sub_groups_.emplace_back();
+      if (sub_groups_.back().elements >= options_.sub_group) begin_sub_group();
       places_[trained_.back()] = {.sub_group = sub_groups_.size() - 1,
                                   .in_sub_group = sub_groups_.back().elements,
                                   .in_all = trained_parts_};
       sub_groups_.back().elements += found->part;
+      group_parts_.back() += found->part;
       trained_parts_ += found->part;
     }
   }
 }
 
+void Zero3::begin_sub_group() {
+  SubGroup& made = sub_groups_.emplace_back();
+  made.group = group_parts_.size() - 1;
+  made.in_group = group_parts_.back();
+}
+
 void Zero3::barrier() {
   const ComponentScope component(tape_, Component::communication);
-  Tensor number = tape_.empty({1}, DType::fp32, kBarrier);
-  if (options_.first_of_process && !barrier_number_.defined()) barrier_number_ = number;
-  { const Tensor reduced = tape_.empty({1}, DType::fp32, kBarrier); }
+  const Tensor number = tape_.empty({1}, DType::fp32, kBarrier);
+  Tensor reduced = tape_.empty({1}, DType::fp32, kBarrier);
+  if (options_.first_of_process && !barrier_number_.defined()) barrier_number_ = std::move(reduced);
 }
 
 /// The parts go to the host and come back in one buffer.
@@ -101,11 +109,11 @@ void Zero3::defragment() {
   }
 }
 
-/// One pinned buffer a sub-group takes all parts, those of persistent parameters too.
+/// One pinned buffer a group takes all parts, those of persistent parameters too.
 void Zero3::move_parts_to_host() {
   const ComponentScope component(tape_, Component::weights);
-  for (const SubGroup& group : sub_groups_)
-    host_parts_.push_back(tape_.empty_host({group.elements}, options_.dtype, HostKind::pinned));
+  for (const std::int64_t elements : group_parts_)
+    host_parts_.push_back(tape_.empty_host({elements}, options_.dtype, HostKind::pinned));
   for (const std::size_t i : trained_) {
     coordinator_.parameters()[i].partition.reset();
     coordinator_.parameters()[i].on_host = true;
@@ -129,6 +137,9 @@ void Zero3::build_optimizer() {
     const Tensor copy = tape_.empty({group.elements}, options_.dtype, kPart);
     group.master = tape_.empty({group.elements}, DType::fp32, kMaster);
   }
+  // The first broadcast comes before parameters are spread; by the segments that recorded runs reserved, what
+  // communicators take lies behind the flat parts.
+  for (int i = 0; i < 2 && options_.communicator_made; ++i) options_.communicator_made();
   barrier();
   {
     const ComponentScope component(tape_, Component::gradients);
@@ -151,10 +162,8 @@ void Zero3::build_optimizer() {
   norms_.resize(coordinator_.parameters().size());
   // Hooks need each parameter's gradient accumulator, and so the whole parameter for a moment.
   for (const std::size_t i : trained_) {
-    const ZeroCoordinator::Parameter& p = coordinator_.parameters()[i];
-    Tensor gathered = coordinator_.gather_alone(p);
-    const Tensor whole = tape_.empty({p.elements}, options_.dtype, kProbe);
-    gathered.reset();
+    coordinator_.gather_now(i);
+    coordinator_.release(coordinator_.parameters()[i]);
   }
   for (const std::size_t i : trained_)
     tape_.leaf_hooks(coordinator_.parameters()[i].tensor).accumulated.push_back([this, i](const Tensor&) {
@@ -191,13 +200,23 @@ void Zero3::reduce_bucket() {
   if (waiting_.empty()) return;
   const StreamScope stream(tape_, reduce_stream_);
   std::vector<ZeroCoordinator::Parameter>& parameters = coordinator_.parameters();
+  std::sort(waiting_.begin(), waiting_.end());  // the same order on every rank
   std::int64_t parts = 0;
   for (const std::size_t i : waiting_) parts += parameters[i].part;
   const bool in_place = waiting_.size() == 1 && parameters[waiting_.front()].elements % options_.ranks == 0;
   {
     const ComponentScope component(tape_, Component::communication);
     Tensor joined;
-    if (!in_place) joined = tape_.empty({parts * options_.ranks}, options_.dtype, kJoin);
+    if (!in_place) {
+      std::vector<Tensor> padding;  // ranks whose part of a gradient is shorter
+      for (std::int64_t rank = 0; rank < options_.ranks; ++rank)
+        for (const std::size_t i : waiting_) {
+          const std::int64_t part = parameters[i].part, from = std::min(rank * part, parameters[i].elements);
+          const std::int64_t missing = part - std::min(part, parameters[i].elements - from);
+          if (missing > 0) padding.push_back(tape_.empty({missing}, options_.dtype, kPadding));
+        }
+      joined = tape_.empty({parts * options_.ranks}, options_.dtype, kJoin);
+    }
     if (tape_.wants_operations())
       Work(tape_, OperationKind::reduce_scatter, kJoin)
           .in(bucket_)
@@ -228,13 +247,14 @@ void Zero3::offload_gradient(std::size_t parameter) {
         .run();
     Work(tape_, OperationKind::host_to_device, kReturned).in(on_host).out(returned).run();
   }
-  std::vector<Tensor> norms;
+  Tensor squares;  // of the norms of pieces
   for (std::int64_t at = 0; at < part; at += kNormPiece) {
-    const Tensor piece = tape_.alias(returned, Shape{std::min(kNormPiece, part - at)}, at);
-    const Tensor norm = zero_norm(piece);
-    if (norms.empty()) norms.push_back(tape_.empty({}, DType::fp64, kReturned));
+    const Tensor norm = zero_norm(tape_.alias(returned, Shape{std::min(kNormPiece, part - at)}, at));
+    Tensor square = tape_.empty({}, DType::fp64, kReturned);
+    if (!squares.defined()) squares = std::move(square);
   }
-  norms_[parameter] = std::move(norms);
+  norms_[parameter] = tape_.empty({}, DType::fp64, kReturned);
+  squares.reset();
   const Tensor wide = tape_.empty({part}, DType::fp32, kWide);
   if (!tape_.wants_operations()) return;
   copy_in_place(wide, returned);
@@ -247,18 +267,21 @@ void Zero3::offload_gradient(std::size_t parameter) {
 
 // --- Step
 
-/// The sum of all gradients in twice their width, then flags; once more for NaNs.
+/// isinf(gradients).any(), then isnan: sizes in their width, then flags. On the host nothing but the result
+/// comes to the device.
 void Zero3::check_overflow() {
   const StreamScope stream(tape_, reduce_stream_);
   const ComponentScope component(tape_, Component::temporaries);
-  Tensor size = tape_.empty({trained_parts_}, options_.dtype, kOverflow);
-  Tensor flags = tape_.empty({trained_parts_}, DType::boolean, kOverflow);
-  size.reset();
-  Tensor any = tape_.empty({}, DType::boolean, kOverflow);
-  drop(any, flags);
-  flags = tape_.empty({trained_parts_}, DType::boolean, kOverflow);
-  any = tape_.empty({}, DType::boolean, kOverflow);
-  drop(any, flags);
+  if (!options_.offload_optimizer) {
+    Tensor size = tape_.empty({trained_parts_}, options_.dtype, kOverflow);
+    Tensor flags = tape_.empty({trained_parts_}, DType::boolean, kOverflow);
+    size.reset();
+    Tensor any = tape_.empty({}, DType::boolean, kOverflow);
+    drop(any, flags);
+    flags = tape_.empty({trained_parts_}, DType::boolean, kOverflow);
+    any = tape_.empty({}, DType::boolean, kOverflow);
+    drop(any, flags);
+  }
   const Tensor copy = tape_.empty({1}, DType::boolean, kOverflow);
   const Tensor bytes = tape_.empty({1}, DType::uint8, kOverflow);
 }
@@ -267,13 +290,31 @@ void Zero3::step(bool overflow) {
   const GradMode no_grad(tape_, false);
   const Tensor logged = std::exchange(logged_loss_, {});  // goes with the step
   coordinator_.release_all();
-  if (options_.loss_scaling && !options_.offload_optimizer) check_overflow();
-  if (overflow) return;
-  options_.offload_optimizer ? step_on_host() : step_on_device();
-  coordinator_.gather_persistent();
+  if (options_.loss_scaling) check_overflow();
+  if (!overflow) options_.offload_optimizer ? step_on_host() : step_on_device();
+  for (Tensor& norm : norms_) norm.reset();
+  if (!overflow) coordinator_.gather_persistent();
+}
+
+/// Norms were taken on the device and are summed there: per sub-group over all ranks.
+void Zero3::sum_norms() {
+  const ComponentScope component(tape_, Component::temporaries);
+  std::size_t next = 0;
+  for (const SubGroup& group : sub_groups_) {
+    Tensor total;
+    for (std::int64_t elements = 0; elements < group.elements; ++next) {
+      const Tensor square = tape_.empty({}, DType::fp64, kOverflow);
+      if (!total.defined()) total = tape_.empty({}, DType::fp64, kOverflow);
+      elements += coordinator_.parameters()[trained_[next]].part;
+    }
+    const Tensor sum = tape_.empty({1}, DType::fp32, kOverflow);
+    total.reset();
+    const Tensor norm = zero_finite_norm(tape_.empty({}, DType::fp32, kOverflow));
+  }
 }
 
 void Zero3::step_on_host() {
+  sum_norms();
   const ComponentScope component(tape_, Component::optimizer);
   for (SubGroup& group : sub_groups_) {
     if (group.average.defined()) continue;
@@ -282,8 +323,7 @@ void Zero3::step_on_host() {
   }
   if (!tape_.wants_operations()) return;
   std::int64_t before = 0;
-  for (std::size_t g = 0; g < sub_groups_.size(); ++g) {
-    const SubGroup& group = sub_groups_[g];
+  for (const SubGroup& group : sub_groups_) {
     mul_in_place(group.host_gradient);
     Work(tape_, OperationKind::optimizer, kHostStep)
         .in(group.master)
@@ -295,7 +335,8 @@ void Zero3::step_on_host() {
         .out(group.square_average)
         .run();
     if (options_.offload_parameters)
-      copy_in_place(host_parts_[g], group.master);
+      copy_in_place(tape_.alias(host_parts_[group.group], Shape{group.elements}, group.in_group),
+                    group.master);
     else
       Work(tape_, OperationKind::host_to_device, kPart)
           .in(group.master)

@@ -30,6 +30,8 @@ class Zero3 : public ZeroEngine {
 
  private:
   struct SubGroup {
+    std::size_t group = 0;      ///< that it is a piece of
+    std::int64_t in_group = 0;  ///< elements of the group before it
     std::int64_t elements = 0;  ///< of this rank's parts
     Tensor master, average, square_average, host_gradient;
   };
@@ -41,14 +43,16 @@ class Zero3 : public ZeroEngine {
   };
   void partition_parameters();
   void group_parameters(Model& model);
+  void begin_sub_group();
   void build_optimizer();
   void defragment();
   void move_parts_to_host();
-  /// torch.distributed.barrier(): two numbers; the first barrier of a process keeps one of them.
+  /// torch.distributed.barrier(): two numbers; the first barrier of a process keeps the second.
   void barrier();
   void offload_gradient(std::size_t parameter);
   void step_on_device();
   void step_on_host();
+  void sum_norms();
   void gradient_ready(std::size_t parameter);
   void reduce_bucket();
   void check_overflow();
@@ -58,9 +62,10 @@ class Zero3 : public ZeroEngine {
   ZeroOptions options_;
   Stream reduce_stream_ = 0;
   ZeroCoordinator coordinator_;
-  std::vector<std::size_t> trained_;  ///< parameters by group, as the optimizer has them
-  std::vector<Place> places_;         ///< by parameter
-  std::int64_t trained_parts_ = 0;    ///< elements of this rank's parts of them
+  std::vector<std::size_t> trained_;       ///< parameters by group, as the optimizer has them
+  std::vector<Place> places_;              ///< by parameter
+  std::int64_t trained_parts_ = 0;         ///< elements of this rank's parts of them
+  std::vector<std::int64_t> group_parts_;  ///< the same, group by group
   std::vector<SubGroup> sub_groups_;
   Tensor logged_loss_;                  ///< from backward to step
   Tensor overflow_buffer_;              ///< FusedAdam's flag
@@ -68,11 +73,11 @@ class Zero3 : public ZeroEngine {
   Tensor global_norm_, reported_norm_;  ///< of the last step: the optimizer's and the engine's
   Tensor overflow_seen_;                ///< were infinities found?
   Tensor flat_parts_;                   ///< this rank's parts of all trained parameters
-  std::vector<Tensor> host_parts_;      ///< the same with parameters on the host, one a sub-group
+  std::vector<Tensor> host_parts_;      ///< the same with parameters on the host, one a group
   Tensor bucket_;
-  Tensor gradient_parts_;                   ///< gradients of this rank's parts
-  std::vector<std::vector<Tensor>> norms_;  ///< offload: of each parameter's gradient, until the next
-  std::vector<std::size_t> waiting_;        ///< parameters whose gradients lie in the bucket
+  Tensor gradient_parts_;             ///< gradients of this rank's parts
+  std::vector<Tensor> norms_;         ///< offload: of each parameter's gradient, until the step's end
+  std::vector<std::size_t> waiting_;  ///< parameters whose gradients lie in the bucket
   std::int64_t in_bucket_ = 0;
 };
 

@@ -9,6 +9,7 @@ namespace {
 
 const std::uint16_t kGather = operation_name("zero3::all_gather"),
                     kJoint = operation_name("zero3::all_gather_coalesced"),
+                    kWhole = operation_name("zero3::replicated_parameter"),
                     kCompare = operation_name("zero3::assert_same_as_other_ranks"),
                     kReleased = operation_name("zero3::released"),
                     kBefore = operation_name("PreBackwardFunctionForModuleBackward"),
@@ -199,12 +200,14 @@ void ZeroCoordinator::gather(const std::vector<std::size_t>& wanted) {
     made->split = true;
     return;
   }
-  std::vector<Tensor> visiting;  // parts that come from the host
+  made->joint = tape_.empty({parts * options_.ranks}, options_.dtype, wanted.size() == 1 ? kGather : kJoint);
+  std::vector<Tensor> visiting;
   for (const std::size_t i : made->parameters)
     if (parameters_[i].on_host) visiting.push_back(from_host(parameters_[i]));
-  made->joint = tape_.empty({parts * options_.ranks}, options_.dtype, wanted.size() == 1 ? kGather : kJoint);
   if (tape_.wants_operations())
     Work(tape_, OperationKind::all_gather, kGather).out(made->joint).sizes({options_.ranks}).run();
+  // A part alone is what the collective reads, and it keeps what it reads; several were copied together.
+  if (wanted.size() == 1 && !visiting.empty()) made->visiting = std::move(visiting.front());
 }
 
 Tensor ZeroCoordinator::from_host(const Parameter& p) {
@@ -225,6 +228,7 @@ void ZeroCoordinator::wait(std::size_t parameter) {
   const std::shared_ptr<Gather> gathered = found->second;
   if (!gathered->split) {
     gathered->split = true;
+    gathered->visiting.reset();
     const StreamScope stream(tape_, options_.gather_stream);
     const ComponentScope component(tape_, Component::gathered_parameters);
     const bool alone = gathered->parameters.size() == 1;
@@ -282,23 +286,56 @@ void ZeroCoordinator::release_all() {
 }
 
 void ZeroCoordinator::gather_persistent() {
-  const ComponentScope component(tape_, Component::gathered_parameters);
-  for (Parameter& p : parameters_) {
-    if (!p.persistent) continue;
-    if (options_.ranks == 1)
-      take_own(p);
-    else
-      tape_.set_data(p.tensor, tape_.alias(gather_alone(p), p.shape));
-    p.available = true;
-  }
+  std::vector<std::size_t> persistent;
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (parameters_[i].persistent) persistent.push_back(i);
+  if (persistent.size() == 1)
+    gather_now(persistent.front());
+  else
+    gather_now(persistent);
 }
 
-Tensor ZeroCoordinator::gather_alone(const Parameter& p) {
-  const Tensor part = p.on_host ? from_host(p) : p.partition;
-  Tensor whole = tape_.empty({p.part * options_.ranks}, options_.dtype, kGather);
-  if (tape_.wants_operations())
-    Work(tape_, OperationKind::all_gather, kGather).in(part).out(whole).sizes({options_.ranks}).run();
-  return whole;
+void ZeroCoordinator::gather_now(std::size_t parameter) {
+  const ComponentScope component(tape_, Component::gathered_parameters);
+  Parameter& p = parameters_[parameter];
+  const Tensor gathered = tape_.empty({p.part * options_.ranks}, options_.dtype, kGather);
+  if (tape_.wants_operations()) {
+    const Tensor own = tape_.alias(gathered, Shape{p.part}, options_.rank * p.part);
+    if (p.on_host) Work(tape_, OperationKind::host_to_device, kGather).in(p.partition).out(own).run();
+    Work(tape_, OperationKind::all_gather, kGather)
+        .in(p.on_host ? own : p.partition)
+        .out(gathered)
+        .sizes({options_.ranks})
+        .run();
+  }
+  tape_.set_data(p.tensor, tape_.alias(tape_.empty({p.elements}, options_.dtype, kWhole), p.shape));
+  p.available = true;
+}
+
+void ZeroCoordinator::gather_now(const std::vector<std::size_t>& wanted) {
+  const ComponentScope component(tape_, Component::gathered_parameters);
+  std::vector<Tensor> parts, gathered;
+  if (options_.ranks > 1) {
+    for (const std::size_t i : wanted)
+      parts.push_back(parameters_[i].on_host ? from_host(parameters_[i]) : parameters_[i].partition);
+    for (const std::size_t i : wanted)
+      gathered.push_back(tape_.empty({parameters_[i].part * options_.ranks}, options_.dtype, kGather));
+  }
+  for (std::size_t n = 0; n < wanted.size(); ++n) {
+    Parameter& p = parameters_[wanted[n]];
+    p.available = true;
+    if (options_.ranks == 1) {
+      take_own(p);
+      continue;
+    }
+    if (tape_.wants_operations())
+      Work(tape_, OperationKind::all_gather, kGather)
+          .in(parts[n])
+          .out(gathered[n])
+          .sizes({options_.ranks})
+          .run();
+    tape_.set_data(p.tensor, tape_.alias(gathered[n], p.shape));
+  }
 }
 
 // --- Hooks

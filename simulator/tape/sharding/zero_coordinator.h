@@ -40,8 +40,8 @@ class ZeroCoordinator : public ModuleHooks, public UnitHooks {
   /// The step: everything gathered goes, in order; afterwards persistent parameters are gathered for good.
   void release_all();
   void gather_persistent();
-  /// One parameter gathered on the compute stream, whole; its part comes from the host where it lies there.
-  Tensor gather_alone(const Parameter& parameter);
+  /// param.all_gather(): one parameter gathered on the compute stream and copied out of what was gathered.
+  void gather_now(std::size_t parameter);
   /// The engine's reset before each forward of its root module.
   void begin_forward();
 
@@ -55,7 +55,8 @@ class ZeroCoordinator : public ModuleHooks, public UnitHooks {
  private:
   enum class Trace { invalid, recording, complete };
   struct Gather {
-    Tensor joint;  ///< several parameters' gathered parts until each was waited for
+    Tensor visiting;  ///< a part alone from the host, until it was waited for
+    Tensor joint;     ///< several parameters' gathered parts until each was waited for
     std::vector<std::size_t> parameters;
     bool split = false;
   };
@@ -69,6 +70,8 @@ class ZeroCoordinator : public ModuleHooks, public UnitHooks {
   void prefetch(const std::vector<std::size_t>& needed);
   void gather(const std::vector<std::size_t>& wanted);
   void wait(std::size_t parameter);
+  /// Several at once on the compute stream: what was gathered becomes the parameters.
+  void gather_now(const std::vector<std::size_t>& wanted);
   /// This rank's part, brought from the host.
   Tensor from_host(const Parameter& parameter);
   /// With one rank nothing is gathered: the parameter becomes its part, or a copy of it from the host.

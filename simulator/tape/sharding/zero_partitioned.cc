@@ -33,9 +33,12 @@ ZeroPartitioned::ZeroPartitioned(Model& model, Engine& engine, const ZeroOptions
       engine_(engine),
       options_(options),
       reduce_stream_(options.overlap_communication ? options.reduce_stream : 0) {
+  // Offload wants buckets.
+  options_.contiguous_gradients = options.contiguous_gradients || options.offload_optimizer;
   const ComponentScope component(tape_, Component::temporaries);
   if (!options.offload_optimizer) overflow_buffer_ = tape_.empty({1}, DType::int32, kFlag);
   zero_to_device(model);
+  if (options.communicator_made) options.communicator_made();
   take_over(model);
 }
 
@@ -55,10 +58,10 @@ void ZeroPartitioned::take_over(Model& model) {
   }
   const ComponentScope component(tape_, Component::staging);
   if (options_.offload_optimizer) {
+    const HostKind kind = options_.pin_memory ? HostKind::pinned : HostKind::pageable;
+    host_staging_ = tape_.empty_host({largest}, options_.dtype, kind);
     staging_ = tape_.empty({largest}, options_.dtype, kStaging);
-    for (Group& group : groups_)
-      group.host_gradient = tape_.empty_host({group.partition}, DType::fp32,
-                                             options_.pin_memory ? HostKind::pinned : HostKind::pageable);
+    for (Group& group : groups_) group.host_gradient = tape_.empty_host({group.partition}, DType::fp32, kind);
   } else {
     std::vector<Tensor> gradients;
     for (const Group& group : groups_)
@@ -166,8 +169,16 @@ std::vector<ZeroPartitioned::Run> ZeroPartitioned::bucket_runs() const {
   return runs;
 }
 
+/// Without buckets gradients lie where autograd made them: all are joined to be reduced, whoever owns them.
+std::vector<ZeroPartitioned::Run> ZeroPartitioned::separate_runs() const {
+  std::vector<Run> runs;
+  for (const Place place : waiting_)
+    runs.push_back({.owner = 0, .elements = groups_[place.group].parameters[place.index].elements});
+  return runs;
+}
+
 /// Runs of several owners are joined in one tensor, as many as exceed the bucket's size.
-void ZeroPartitioned::join_runs(const std::vector<Run>& runs) {
+void ZeroPartitioned::join_runs(const std::vector<Run>& runs, std::int64_t most) {
   const ComponentScope component(tape_, Component::communication);
   std::size_t count = 0;
   std::int64_t elements = 0;
@@ -183,7 +194,7 @@ void ZeroPartitioned::join_runs(const std::vector<Run>& runs) {
   for (const Run& run : runs) {
     ++count;
     elements += run.elements;
-    if (elements > options_.reduce_bucket) flush();
+    if (elements > most) flush();
   }
   if (count > 0) flush();
 }
@@ -191,11 +202,19 @@ void ZeroPartitioned::join_runs(const std::vector<Run>& runs) {
 void ZeroPartitioned::reduce_bucket() {
   {
     const StreamScope stream(tape_, reduce_stream_);
-    join_runs(bucket_runs());
+    if (options_.contiguous_gradients) {
+      join_runs(bucket_runs(), options_.reduce_bucket);
+    } else {
+      drop_reduced();
+      join_runs(separate_runs(), in_bucket_);
+    }
     for (const Place place : waiting_) {
       Group& group = groups_[place.group];
       const ZeroParameter& p = group.parameters[place.index];
-      if (!owned(group, p)) {
+      if (!options_.contiguous_gradients) {
+        // Others' gradients go when it is sure that they were reduced: with the next ones.
+        if (options_.stage >= 2 && !owned(group, p)) reduced_.push_back(place);
+      } else if (!owned(group, p)) {
         // Stage 1 lets the others' gradients lie in the bucket until the backward is over.
         if (options_.stage >= 2) tape_.set_grad(*p.slot, {});
       } else if (options_.offload_optimizer) {
@@ -205,8 +224,14 @@ void ZeroPartitioned::reduce_bucket() {
       }
     }
   }
+  if (!options_.overlap_communication) drop_reduced();
   waiting_.clear();
   in_bucket_ = 0;
+}
+
+void ZeroPartitioned::drop_reduced() {
+  for (const Place place : reduced_) tape_.set_grad(*groups_[place.group].parameters[place.index].slot, {});
+  reduced_.clear();
 }
 
 void ZeroPartitioned::keep_gradient(Group&, const ZeroParameter& p) {
@@ -229,7 +254,7 @@ void ZeroPartitioned::offload_gradient(Group& group, const ZeroParameter& p) {
   const Tensor flat = tape_.alias(gradient, Shape{p.elements});
   const Tensor part = slice_of(group, p, gradient);
   norms_.push_back(zero_norm(part));
-  if (options_.loss_scaling) zero_check_overflow(flat);
+  zero_check_overflow(flat);  // whatever the dtype
   const ComponentScope component(tape_, Component::staging);
   const Tensor wide = tape_.empty(part.shape(), DType::fp32, kWide);
   if (tape_.wants_operations())
@@ -242,6 +267,7 @@ void ZeroPartitioned::offload_gradient(Group& group, const ZeroParameter& p) {
 
 void ZeroPartitioned::finish_backward() {
   reduce_bucket();
+  drop_reduced();
   if (!options_.offload_optimizer)
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       averaged_[g].clear();

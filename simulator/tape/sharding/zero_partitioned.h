@@ -14,6 +14,8 @@ namespace headroom::tape {
 ///              is copied into it and goes at once; a full bucket is reduced on the reduction stream: runs of
 ///              gradients with one owner are joined, and what this rank owns is copied to one buffer for all
 ///              its gradients (which holds parameters that cross a border whole)
+///              without contiguous gradients there are no buckets: gradients that fill one are joined to be
+///              reduced; others' go with the next reduction, own ones stay where autograd made them
 ///   step       group by group: the gradients joined, in fp32, the update in place; states are made in the
 ///              first step that is not skipped
 ///   offload    masters, their gradients and states on the host; a gradient leaves when its bucket is reduced
@@ -42,8 +44,10 @@ class ZeroPartitioned : public ZeroEngine {
   void build_group(Group& group);
   void gradient_ready(Place place);
   void reduce_bucket();
-  void join_runs(const std::vector<Run>& runs);
+  void join_runs(const std::vector<Run>& runs, std::int64_t most);
   std::vector<Run> bucket_runs() const;
+  std::vector<Run> separate_runs() const;
+  void drop_reduced();
   void keep_gradient(Group& group, const ZeroParameter& parameter);
   void offload_gradient(Group& group, const ZeroParameter& parameter);
   void finish_backward();
@@ -67,13 +71,14 @@ class ZeroPartitioned : public ZeroEngine {
   std::vector<Group> groups_;
   Tensor logged_loss_;                  ///< from backward to step
   Tensor overflow_buffer_;              ///< FusedAdam's flag
-  Tensor staging_;                      ///< offload: the largest parameter, for copies to the host
+  Tensor staging_, host_staging_;       ///< offload: room for the largest parameter, between the two
   Tensor global_norm_, reported_norm_;  ///< of the last step: the optimizer's and the engine's
   // While a backward runs.
   std::vector<Tensor> buckets_;
   std::size_t bucket_ = 0;
   std::int64_t in_bucket_ = 0;
   std::vector<Place> waiting_;  ///< gradients in the bucket
+  std::vector<Place> reduced_;  ///< without buckets: others' gradients, until the next reduction
   Tensor own_gradients_;        ///< all that this rank owns, one buffer
   std::int64_t own_filled_ = 0;
   std::vector<std::vector<Tensor>> averaged_;  ///< by group: this rank's parts, from backward to step

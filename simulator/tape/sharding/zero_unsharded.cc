@@ -19,7 +19,8 @@ const std::uint16_t kFlat = operation_name("deepspeed::flat_parameters"),
                     kState = operation_name("adamw_state"), kStep = operation_name("aten::_fused_adamw_"),
                     kFlag = operation_name("fused_adam::overflow_buffer"),
                     kNorm = operation_name("aten::linalg_vector_norm"), kSum = operation_name("aten::sum"),
-                    kWiden = operation_name("aten::to");
+                    kWiden = operation_name("aten::to"),
+                    kClip = operation_name("deepspeed::clip_by_global_norm");
 
 /// Elements that one all-reduce of gradients collects before it starts.
 constexpr std::int64_t kReduceElements = 500'000'000;
@@ -31,6 +32,7 @@ ZeroUnsharded::ZeroUnsharded(Model& model, Engine& engine, const ZeroOptions& op
   const ComponentScope component(tape_, Component::temporaries);
   if (options.trained) overflow_buffer_ = tape_.empty({1}, DType::int32, kFlag);
   zero_to_device(model);
+  if (options.communicator_made) options.communicator_made();
   if (!options.trained) return;
   for (std::vector<ZeroParameter>& parameters : zero_groups(model)) {
     Group& group = groups_.emplace_back();
@@ -104,15 +106,18 @@ std::vector<Tensor> ZeroUnsharded::gradients_in_order() const {
 
 void ZeroUnsharded::backward(const Tensor& loss) {
   const ComponentScope component(tape_, Component::temporaries);
-  if (!narrow_masters())
+  if (!narrow_masters()) {
+    // Nothing to scale: autograd starts from the loss itself.
+    logged_loss_ = zero_logged_loss(loss);
     for (const ParameterSlot& slot : model_.parameters()) tape_.set_grad(*slot.tensor, {});
+    tape::backward(engine_, loss);
+    accumulate_wide();
+    return;
+  }
   Tensor scaled = zero_scaled_loss(to(loss, DType::fp32), logged_loss_);
   tape::backward(engine_, scaled);
   scaled.reset();
-  if (narrow_masters())
-    reduce_all();
-  else
-    accumulate_wide();
+  reduce_all();
 }
 
 void ZeroUnsharded::reduce_all() {
@@ -137,8 +142,9 @@ void ZeroUnsharded::reduce_all() {
 /// Every gradient is added to its place in fp32; the flat ones are reduced in the model's dtype.
 void ZeroUnsharded::accumulate_wide() {
   const ComponentScope component(tape_, Component::temporaries);
-  for (const Tensor& gradient : gradients_in_order())
-    const Tensor wide = tape_.empty({gradient.elements()}, DType::fp32, kWiden);
+  for (const Group& group : groups_)
+    for (const ZeroParameter& p : group.parameters)
+      if ((*p.slot)->grad != nullptr) const Tensor wide = tape_.empty({p.elements}, DType::fp32, kWiden);
   const ComponentScope communication(tape_, Component::communication);
   std::int64_t elements = 0, count = 0;
   const auto flush = [&] {
@@ -206,13 +212,55 @@ void ZeroUnsharded::step_fp16(bool overflow) {
 }
 
 void ZeroUnsharded::step_bf16() {
-  std::size_t count = 0;
-  for (const Group& group : groups_) count += group.parameters.size();
-  if (norms_.size() != count) {
+  const auto number = [this](DType dtype = DType::fp32) { return tape_.empty({}, dtype, kNorm); };
+  std::vector<Tensor> gradients;  // in fp32, each parameter's place in the flat ones
+  for (const Group& group : groups_)
+    for (const ZeroParameter& p : group.parameters)
+      gradients.push_back(tape_.alias(group.gradient, Shape{p.elements}, p.start));
+  if (norms_.size() != gradients.size()) {
     norms_.clear();
-    for (std::size_t i = 0; i < count; ++i) norms_.push_back(tape_.empty({}, DType::fp32, kNorm));
+    for (std::size_t i = 0; i < gradients.size(); ++i) norms_.push_back(number());
   }
-  for (Group& group : groups_) make_states(group);
+  for (const Tensor& gradient : gradients) {
+    const Tensor norm = reduce(kNorm, DType::fp32, 4, gradient, 1u, false);
+    const Tensor square = number();
+  }
+  {
+    Tensor norm = number();
+    Tensor infinite = zero_infinite(norm);
+    Tensor nan = number(DType::boolean), either = number(DType::boolean);
+    drop(nan, infinite, either);
+    global_norm_ = std::move(norm);
+  }
+  { const Tensor positive = number(DType::boolean); }
+  clip_wide();
+  for (Group& group : groups_) {
+    make_states(group);
+    if (!tape_.wants_operations()) continue;
+    const Tensor own = tape_.alias(group.gradient, Shape{group.partition}, options_.rank * group.partition);
+    Work(tape_, OperationKind::optimizer, kStep)
+        .in(group.master)
+        .in(own)
+        .in(group.average)
+        .in(group.square_average)
+        .out(group.master)
+        .out(group.average)
+        .out(group.square_average)
+        .run();
+    copy_in_place(group.flat, group.master);
+    Work(tape_, OperationKind::all_gather, kFlat).out(group.flat).sizes({options_.ranks}).run();
+  }
+}
+
+/// limit / (norm + tiny): gradients shrink in place where that is below 1.
+void ZeroUnsharded::clip_wide() {
+  const auto number = [this](DType dtype = DType::fp32) { return tape_.empty({}, dtype, kClip); };
+  Tensor sum = number();
+  Tensor inverse = number();
+  sum.reset();
+  const Tensor factor = number();
+  inverse.reset();
+  const Tensor smaller = number(DType::boolean);
 }
 
 }  // namespace headroom::tape

@@ -31,6 +31,7 @@ class ZeroUnsharded : public ZeroEngine {
   void build_bf16();
   void step_fp16(bool overflow);
   void step_bf16();
+  void clip_wide();
   void reduce_all();
   void accumulate_wide();
   void make_states(Group& group);
@@ -43,7 +44,9 @@ class ZeroUnsharded : public ZeroEngine {
   std::vector<Group> groups_;
   Tensor logged_loss_;  ///< from backward to step
   Tensor overflow_buffer_;
-  std::vector<Tensor> norms_;  ///< bf16: kept from step to step
+  // bf16, kept from step to step.
+  std::vector<Tensor> norms_;  ///< a number a parameter
+  Tensor global_norm_;
 };
 
 }  // namespace headroom::tape

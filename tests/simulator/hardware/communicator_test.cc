@@ -92,5 +92,21 @@ TEST(CommunicatorBytes, DoNotGrowWithTheRanksOfARing) {
   EXPECT_LT(communicator_bytes(nccl, 1), communicator_bytes(nccl, 2));
 }
 
+/// Three pages a channel as it is opened, one buffer to send from and one to receive into a channel.
+TEST(Communicator, AllocatesPagesThenBuffers) {
+  NcclMemory nccl;
+  nccl.communicator = 6 * kMiB;
+  nccl.channel = 6 * kMiB;
+  nccl.ring_send = 2 * kMiB;
+  nccl.ring_receive = 10 * kMiB;
+  nccl.ring_channels = 2;
+  nccl.p2p_channels = 4;
+  nccl.lone_channels = 1;
+  std::vector<Bytes> expected(3 + 4 * 3, 2 * kMiB);
+  for (int channel = 0; channel < 2; ++channel) expected.insert(expected.end(), {2 * kMiB, 10 * kMiB});
+  EXPECT_EQ(communicator_allocations(nccl, 2), expected);
+  EXPECT_EQ(communicator_allocations(nccl, 1), std::vector<Bytes>(3 + 3, 2 * kMiB));
+}
+
 }  // namespace
 }  // namespace headroom

@@ -1,0 +1,298 @@
+#include "simulator/tape/sharding/zero.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "tests/simulator/tape/sharding/zero_run.h"
+
+namespace headroom::tape::test {
+namespace {
+
+using Sizes = std::vector<Bytes>;
+
+constexpr std::int64_t kRanks = 2;
+constexpr std::int64_t kBucket = 100'000;
+
+ZeroOptions options(int stage) {
+  ZeroOptions out;
+  out.stage = stage;
+  out.ranks = kRanks;
+  out.overlap_communication = true;
+  out.reduce_bucket = kBucket;
+  out.persistence_threshold = 100;
+  out.prefetch_bucket = out.max_live_parameters = 1000;
+  return out;
+}
+
+void append(Sizes& sizes, const Sizes& more) {
+  sizes.insert(sizes.end(), more.begin(), more.end());
+}
+
+std::int64_t sum(const std::vector<std::int64_t>& elements) {
+  return std::accumulate(elements.begin(), elements.end(), std::int64_t{0});
+}
+
+/// module.to(device): every parameter in two bytes.
+Sizes moved() {
+  Sizes out;
+  for (const TinyParameter& p : tiny_parameters()) out.push_back(2 * p.elements);
+  return out;
+}
+
+/// x.isinf(), x.isnan(), either, -1, either * -1, not either, not either * x, their sum.
+const Sizes kFiniteNorm = {4, 1, 1, 1, 4, 4, 1, 4, 4};
+
+/// Expected sizes follow runtime/zero/stage_1_and_2.py: a gradient of n elements, in fp32, isnan, abs, isinf,
+/// either, in fp32 again, the largest.
+Sizes overflow_check(std::int64_t n) {
+  return {4 * n, n, 4 * n, n, n, 4 * n, 4};
+}
+
+// --- Stages 1 and 2
+
+/// offload_gradient, whatever the dtype: double, norm; the overflow check of the whole gradient; fp32.
+TEST(ZeroPartitioned, OffloadLooksForOverflowInBf16Too) {
+  for (const int stage : {1, 2}) {
+    ZeroOptions chosen = options(stage);
+    chosen.dtype = DType::bf16;
+    chosen.loss_scaling = false;
+    chosen.offload_optimizer = true;
+    ZeroRun run(chosen);
+    Tensor loss = run.loss();
+    const Sizes reduced = run.allocations([&] { run.engine().backward(loss); }, 2);
+    Sizes last;  // the first parameter's gradient comes last but for the tied table: the positions' table
+    const std::int64_t tokens = 48 * 16;
+    append(last, {8 * tokens, 8});
+    append(last, overflow_check(tokens));
+    append(last, {4 * tokens});
+    ASSERT_GE(reduced.size(), last.size());
+    const Sizes end(reduced.end() - static_cast<std::ptrdiff_t>(last.size()), reduced.end());
+    EXPECT_EQ(end, last) << "stage " << stage;
+    // Nothing to scale, so no flag goes around; the two groups' norms do.
+    Sizes stepped = run.allocations([&] { run.engine().step(false); });
+    Sizes expected = {4, 4};
+    for (const auto& group : tiny_groups()) expected.push_back(4 * sum(group) / kRanks);
+    EXPECT_EQ(stepped, expected) << "stage " << stage;
+  }
+}
+
+/// Without contiguous gradients nothing is copied into a bucket: one joined tensor of all gradients.
+TEST(ZeroPartitioned, SeparateGradientsAreJoinedWhole) {
+  ZeroOptions chosen = options(2);
+  chosen.contiguous_gradients = false;
+  ZeroRun run(chosen);
+  Tensor loss = run.loss();
+  std::int64_t all = 0;
+  for (const TinyParameter& p : tiny_parameters()) all += p.elements;
+  Sizes compute;
+  const Sizes reduced =
+      run.allocations([&] { compute = run.allocations([&] { run.engine().backward(loss); }); }, 2);
+  EXPECT_EQ(reduced, Sizes{2 * all});
+  EXPECT_EQ(std::count(compute.begin(), compute.end(), 2 * kBucket), 0);
+}
+
+TEST(ZeroPartitioned, ContiguousGradientsTakeTwoBuckets) {
+  ZeroRun run(options(2));
+  Tensor loss = run.loss();
+  const Sizes compute = run.allocations([&] { run.engine().backward(loss); });
+  EXPECT_EQ(Sizes(compute.begin(), compute.begin() + 2), (Sizes{2 * kBucket, 2 * kBucket}));
+}
+
+// --- Stage 0 in bf16: runtime/bf16_optimizer.py
+
+TEST(ZeroUnsharded, Bf16MastersAreSpreadAndGradientsAreWide) {
+  ZeroOptions chosen = options(0);
+  chosen.dtype = DType::bf16;
+  chosen.loss_scaling = false;
+  ZeroRun run(chosen);
+  Sizes expected = {4};
+  append(expected, moved());
+  for (const auto& group : tiny_groups()) {
+    const std::int64_t g = sum(group);
+    append(expected, {2 * g, 2 * g / kRanks, 4 * g / kRanks, 4 * g});
+  }
+  EXPECT_EQ(run.built(), expected);
+}
+
+TEST(ZeroUnsharded, Bf16GradientsAreAddedGroupByGroupAndStayUntilTheNextBackward) {
+  ZeroOptions chosen = options(0);
+  chosen.dtype = DType::bf16;
+  chosen.loss_scaling = false;
+  ZeroRun run(chosen);
+  Tensor loss = run.loss();
+  const Sizes backward = run.allocations([&] { run.engine().backward(loss); });
+  loss.reset();
+  EXPECT_EQ(backward.front(), 2);  // the logged loss, in its own dtype; nothing is scaled
+  Sizes tail;
+  std::int64_t all = 0;
+  for (const auto& group : tiny_groups())
+    for (const std::int64_t n : group) {
+      tail.push_back(4 * n);
+      all += n;
+    }
+  append(tail, {4 * all, 2 * all});  // both groups joined, reduced in bf16
+  ASSERT_GE(backward.size(), tail.size());
+  EXPECT_EQ(Sizes(backward.end() - static_cast<std::ptrdiff_t>(tail.size()), backward.end()), tail);
+
+  const std::size_t parameters = tiny_parameters().size();
+  Sizes step(parameters, 4);                                          // numbers to sum up in
+  for (std::size_t i = 0; i < parameters; ++i) append(step, {4, 4});  // norm, its square
+  append(step, {4, 4, 1, 1, 1});                                      // root; infinite? NaN? either
+  append(step, {1, 4, 4, 4, 1});                                      // above 0; what clips
+  for (const auto& group : tiny_groups())
+    append(step, {4 * sum(group) / kRanks, 4 * sum(group) / kRanks});  // Adam's states
+  EXPECT_EQ(run.allocations([&] { run.engine().step(false); }), step);
+}
+
+// --- Stage 3: runtime/zero/stage3.py, partition_parameters.py
+
+ZeroOptions offloaded() {
+  ZeroOptions out = options(3);
+  out.offload_optimizer = out.offload_parameters = true;
+  return out;
+}
+
+TEST(Zero3, OffloadBuildsWithPersistentPartsAndOneBucketOnTheDevice) {
+  ZeroRun run(offloaded());
+  Sizes expected = moved();
+  for (const TinyParameter& p : tiny_parameters())
+    if (p.elements <= 100) expected.push_back(2 * p.elements / kRanks);  // others' parts lie on the host
+  append(expected, {4, 4, 4, 4, 4, 4, 2 * kBucket});                     // three barriers
+  for (const auto& group : tiny_groups())
+    for (const std::int64_t n : group) append(expected, {2 * n, 2 * n});  // gathered, copied out
+  EXPECT_EQ(run.built(), expected);
+}
+
+TEST(Zero3, OffloadedPartsFollowWhatTheyAreGatheredInto) {
+  ZeroRun run(offloaded());
+  const Sizes gathered = run.allocations([&] { const Tensor loss = run.loss(); }, 1);
+  const std::int64_t table = 48 * 16, places = 32 * 16, weight = 16 * 16, bias = 16;
+  Sizes expected = {2 * table, table, 2 * places, places};  // alone: it becomes the parameter
+  const auto several = [&](std::int64_t a, std::int64_t b) {
+    append(expected, {2 * (a + b), a, b, 2 * a, 2 * b});
+  };
+  several(bias, bias);                                // the attention's norm
+  for (int i = 0; i < 3; ++i) several(weight, bias);  // queries, keys, values
+  several(weight, bias);                              // output
+  several(bias, bias);                                // the second norm
+  several(32 * 16, 32);                               // fc1
+  several(32 * 16, 16);                               // fc2
+  several(bias, bias);                                // final norm
+  append(expected, {2 * table, table});               // the tied head
+  EXPECT_EQ(gathered, expected);
+}
+
+TEST(Zero3, OffloadedGradientsComeBackForTheirNormsAndWide) {
+  ZeroRun run(offloaded());
+  Tensor loss = run.loss();
+  const Sizes reduced = run.allocations([&] { run.engine().backward(loss); }, 2);
+  std::int64_t all = 0;
+  for (const TinyParameter& p : tiny_parameters()) all += p.elements;
+  Sizes expected = {2 * all};  // joined, interleaved by rank
+  for (const TinyParameter& p : tiny_parameters()) {
+    const std::int64_t part = p.elements / kRanks;
+    append(expected, {2 * part, 8 * part, 8, 8, 8, 4 * part});
+  }
+  ASSERT_EQ(reduced.size(), expected.size());
+  // Gradients come in the order of parameters, whatever the order of their making.
+  EXPECT_EQ(reduced, expected);
+}
+
+TEST(Zero3, OffloadedStepSumsNormsAndGathersPersistentParametersTogether) {
+  ZeroRun run(offloaded());
+  {
+    Tensor loss = run.loss();
+    run.engine().backward(loss);
+  }
+  Sizes flags;
+  const Sizes step = run.allocations([&] { flags = run.allocations([&] { run.engine().step(false); }, 2); });
+  EXPECT_EQ(flags, (Sizes{1, 1}));
+  Sizes expected;
+  for (const auto& group : tiny_groups()) {
+    append(expected, {8, 8});  // the first square, the total
+    for (std::size_t i = 1; i < group.size(); ++i) expected.push_back(8);
+    append(expected, {4, 4});  // over all ranks, its root
+    append(expected, kFiniteNorm);
+  }
+  for (const TinyParameter& p : tiny_parameters())
+    if (p.elements <= 100) expected.push_back(2 * p.elements / kRanks);
+  for (const TinyParameter& p : tiny_parameters())
+    if (p.elements <= 100) expected.push_back(2 * p.elements);
+  EXPECT_EQ(step, expected);
+}
+
+TEST(Zero3, SkippedOffloadedStepGathersNothing) {
+  ZeroRun run(offloaded());
+  {
+    Tensor loss = run.loss();
+    run.engine().backward(loss);
+  }
+  EXPECT_EQ(run.allocations([&] { run.engine().step(true); }), Sizes{});
+}
+
+/// Ranks whose part is short get padding of their own before the gradients are joined.
+TEST(Zero3, GradientsThatRanksDoNotDivideArePadded) {
+  ZeroOptions chosen = options(3);
+  chosen.ranks = 3;
+  ZeroRun run(chosen);
+  Tensor loss = run.loss();
+  const Sizes reduced = run.allocations([&] { run.engine().backward(loss); }, 2);
+  Sizes expected;
+  std::int64_t parts = 0;
+  for (const TinyParameter& p : tiny_parameters()) {
+    const std::int64_t part = (p.elements + 2) / 3;
+    parts += part;
+    if (3 * part > p.elements) expected.push_back(2 * (3 * part - p.elements));
+  }
+  expected.push_back(2 * 3 * parts);
+  EXPECT_EQ(reduced, expected);
+}
+
+/// What lies on the device for gathered parameters and was not given back.
+Bytes gathered(const RecordingMemory& memory) {
+  std::vector<Bytes> live;
+  for (const MemoryEvent& event : memory.events()) {
+    if (event.kind == MemoryEvent::Kind::allocate) {
+      live.resize(std::max<std::size_t>(live.size(), event.id + 1));
+      live[event.id] = event.label.component == Component::gathered_parameters ? event.bytes : 0;
+    } else if (event.kind == MemoryEvent::Kind::free) {
+      live[event.id] = 0;
+    }
+  }
+  return std::accumulate(live.begin(), live.end(), Bytes{0});
+}
+
+/// Tables need no gradient of their input, so nothing releases them. Modules that a checkpoint runs again
+/// count one input's gradient more than ever comes: what their backward gathered stays until the step.
+TEST(Zero3, CheckpointedLayersStayGatheredAfterBackward) {
+  const Bytes tables = 2 * (48 * 16 + 32 * 16);
+  Bytes layer = 0;
+  for (std::size_t i = 4; i < tiny_parameters().size(); ++i) layer += 2 * tiny_parameters()[i].elements;
+  for (const bool checkpoints : {false, true}) {
+    ZeroRun run(options(3), checkpoints);
+    {
+      Tensor loss = run.loss();
+      run.engine().backward(loss);
+    }
+    EXPECT_EQ(gathered(run.memory()), tables + (checkpoints ? layer : 0));
+    run.engine().step(true);
+    EXPECT_EQ(gathered(run.memory()), 0);
+  }
+}
+
+// --- Communicators
+
+TEST(Zero, StageThreeMakesASecondCommunicator) {
+  for (const int stage : {0, 1, 2, 3}) {
+    ZeroOptions chosen = options(stage);
+    int calls = 0;
+    chosen.communicator_made = [&] { ++calls; };
+    const ZeroRun run(chosen);
+    EXPECT_EQ(calls, stage == 3 ? 2 : 1) << stage;
+  }
+}
+
+}  // namespace
+}  // namespace headroom::tape::test
