@@ -122,14 +122,9 @@ Result<Common> read_common(const Arguments& arguments) {
     if (!margin) return flag_error("--margin", margin.error().message);
     common.margin = *margin;
   }
-  int on_standard_output = 0;
   for (auto [flag, place] : {std::pair{"--json", &common.json}, std::pair{"--html", &common.html},
-                             std::pair{"--csv", &common.csv}, std::pair{"--markdown", &common.markdown}}) {
+                             std::pair{"--csv", &common.csv}, std::pair{"--markdown", &common.markdown}})
     *place = arguments.find(flag);
-    if (*place && (*place)->empty()) return flag_error(flag, "expected a file name or '-', found nothing");
-    if (*place == "-" && ++on_standard_output > 1)
-      return flag_error(flag, "expected one output on standard output, found two; give one a file name");
-  }
   common.quiet = arguments.has("--quiet");
   return common;
 }

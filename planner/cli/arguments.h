@@ -69,7 +69,7 @@ class Arguments {
   std::map<std::string, std::vector<std::string>, std::less<>> values_;
 };
 
-/// Reads the shared flags out of `arguments`; contradictions (two outputs on standard output) are errors.
+/// Reads the shared flags out of `arguments`.
 Result<Common> read_common(const Arguments& arguments);
 
 }  // namespace headroom::cli

@@ -65,24 +65,23 @@ int write(const gpu::Measurements& measured, const Arguments& arguments, Streams
 }  // namespace
 
 Command calibrate_command() {
-  return {.name = "calibrate",
-          .summary = "measure this machine's GPUs into a hardware profile",
-          .options = {{.name = "--nproc",
-                       .value = "N",
-                       .help = "GPUs of this machine to measure together (default: 1)"},
-                      {.name = "--kernels", .value = "", .help = "also time each of Headroom's own kernels"},
-                      {.name = "--no-rates", .value = "", .help = "measure memory only"},
-                      {.name = "--profile",
-                       .value = "FILE",
-                       .help = "write a hardware profile, for `--gpu FILE` of other commands"},
-                      {.name = "--from",
-                       .value = "FILE",
-                       .help = "an earlier `--json` of this command instead of this machine"},
-                      {.name = "--gpu",
-                       .value = "NAME|FILE",
-                       .help = "whose datasheet peaks a profile takes (default: the card's own)"}},
-          .common = kJsonFlag,
-          .run = calibrate};
+  return {
+      .name = "calibrate",
+      .summary = "measure this machine's GPUs into a hardware profile",
+      .options = {{.name = "--nproc",
+                   .value = "N",
+                   .help = "GPUs of this machine to measure together (default: 1)"},
+                  {.name = "--kernels", .value = "", .help = "also time each of Headroom's own kernels"},
+                  {.name = "--no-rates", .value = "", .help = "measure memory only"},
+                  output_file("--profile", "write a hardware profile, for `--gpu FILE` of other commands"),
+                  {.name = "--from",
+                   .value = "FILE",
+                   .help = "an earlier `--json` of this command instead of this machine"},
+                  {.name = "--gpu",
+                   .value = "NAME|FILE",
+                   .help = "whose datasheet peaks a profile takes (default: the card's own)"}},
+      .common = kJsonFlag,
+      .run = calibrate};
 }
 
 int calibrate(const Arguments& arguments, Streams& streams) {

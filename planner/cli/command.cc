@@ -18,7 +18,7 @@ const std::vector<CommonGroup>& common_groups() {
          {"--model", "DIR|NAME", "model directory, config.json or preset name (default: what CONFIG names)"},
          {"--set", "KEY=VALUE", "override one of the framework's own dotted keys", false, true},
          {"--include-path", "DIR", "where files that CONFIG refers to are looked for", false, true},
-         {"--steps", "N", "steps to run after init (default: 3)"},
+         {"--steps", "N", "steps to run after init (default: what CONFIG states, else 3)"},
          {"--lengths", "mean=N,max=N|FILE|NAME",
           "also show what is expected at these token lengths (the verdict stays with the cap)"}}}},
       {kHardwareFlags,
@@ -32,16 +32,20 @@ const std::vector<CommonGroup>& common_groups() {
           "device memory a GPU may use, all processes (default: what the driver reports)", false, true},
          {"--host-budget", "SIZE", "memory a node may use (default: the profile's, else unchecked)"},
          {"--margin", "SIZE|FRACTION", "kept free for prediction error (default: by kind of phase)"}}}},
-      {kJsonFlag, {"Output", {{"--json", "FILE", "machine-readable result; bytes are integers"}}}},
+      {kJsonFlag, {"Output", {output_file("--json", "machine-readable result; bytes are integers")}}},
       {kReportFlags,
        {"Output",
-        {{"--csv", "FILE", "one row a device, phase and process"},
-         {"--markdown", "FILE", "the table, for a pull request"}}}},
+        {output_file("--csv", "one row a device, phase and process"),
+         output_file("--markdown", "the table, for a pull request")}}},
   };
   return groups;
 }
 
 }  // namespace
+
+Option output_file(std::string name, std::string help) {
+  return {.name = std::move(name), .value = "FILE", .help = std::move(help), .output = true};
+}
 
 std::vector<OptionGroup> option_groups(const Command& command) {
   std::vector<OptionGroup> groups;

@@ -23,7 +23,11 @@ struct Option {
   std::string help;   ///< with unit and default
   bool required = false;
   bool repeated = false;
+  bool output = false;  ///< names a file that the command writes
 };
+
+/// A flag that names a file to write; `-` is standard output.
+Option output_file(std::string name, std::string help);
 
 /// Groups of shared flags, so that one flag means one thing everywhere.
 enum CommonFlags : unsigned {

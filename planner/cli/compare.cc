@@ -41,7 +41,7 @@ Command compare_command() {
       .options = {{"CONFIG", "", "the run's configuration; a recording that states its own needs no other"},
                   {"MEASURED", "", "the recording (JSON with `phases`)"},
                   {"--corpus", "DIR", "every recording below DIR against its own case", false, true},
-                  {"--worst", "FILE", "with --corpus: write each run's worst errors (JSON)"}},
+                  output_file("--worst", "with --corpus: write each run's worst errors (JSON)")},
       .common = kJobFlags | kHardwareFlags | kJsonFlag | kReportFlags,
       .run = compare};
 }

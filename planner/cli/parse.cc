@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "models/base/nearest.h"
+#include "planner/cli/output_names.h"
 
 namespace headroom::cli {
 namespace {
@@ -35,6 +36,13 @@ class CommandParser {
       return fail(error.what());
     }
     return check();
+  }
+
+  /// The options of all groups, with their values' uses.
+  std::vector<Option> options() const {
+    std::vector<Option> all;
+    for (const Slot& slot : slots_) all.push_back(*slot.option);
+    return all;
   }
 
   Arguments take() const {
@@ -130,6 +138,7 @@ Result<Invocation> parse(std::span<const Command> table, const std::vector<std::
   invocation.arguments = parser.take();
   invocation.help = invocation.arguments.has("--help");
   if (!invocation.help) {
+    HEADROOM_TRY(check_output_names(parser.options(), invocation.arguments));
     HEADROOM_ASSIGN(invocation.arguments.common, read_common(invocation.arguments));
   }
   return invocation;

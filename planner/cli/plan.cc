@@ -125,7 +125,7 @@ Command plan_command() {
   return {"plan",
           "searches for the fastest configuration that fits and writes it back",
           {{"CONFIG", "", "configuration of a framework, or a job file; '-' is standard input", true},
-           {"--yaml", "FILE", "write the best choice in the framework's own schema"},
+           output_file("--yaml", "write the best choice in the framework's own schema"),
            {"--vary", "KNOB[=V,V]",
             "vary only these knobs, by name or by the framework's key (default: all that keep the training's "
             "numbers)",
@@ -145,12 +145,6 @@ int plan(const Arguments& arguments, Streams& streams) {
 int plan(const Arguments& arguments, Streams& streams, const Executor& fast, const Executor& exact) {
   const Common& common = arguments.common;
   const std::optional<std::string> yaml = arguments.find("--yaml");
-  if (yaml == "-" && takes_standard_output(common))
-    return report_error(
-        Error{.message = "expected one output on standard output, found two; give one a file name",
-              .file = {},
-              .key = "--yaml"},
-        streams);
   Result<Searched> searched = arguments.has("--min-gpus")
                                   ? search_fewest(arguments, streams, fast, exact)
                                   : search_run(arguments, common, streams, fast, exact);

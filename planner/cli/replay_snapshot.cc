@@ -177,8 +177,8 @@ std::vector<Option> replay_snapshot_options() {
       {"--no-what-if", "", "analyse only"},
       {"--device", "N", "this device of a snapshot (default: all)"},
       {"--top", "N", "rows of each list (default: 10)"},
-      {"--pickle", "FILE", "write the snapshot, or that of the stream's run, for PyTorch's memory_viz"},
-      {"--events", "FILE", "write the allocation stream"}};
+      output_file("--pickle", "write the snapshot, or that of the stream's run, for PyTorch's memory_viz"),
+      output_file("--events", "write the allocation stream")};
 }
 
 int replay_snapshot(const std::string& path, const Arguments& arguments, Streams& streams) {

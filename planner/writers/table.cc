@@ -83,13 +83,34 @@ std::string components(const Breakdown& breakdown) {
   return columns.text("  ");
 }
 
-std::string holders(const std::vector<Holder>& list) {
-  constexpr std::size_t kShown = 10;
+/// The first row in which a process whose allocations are executed has most allocated.
+std::pair<const PhaseReport*, const ProcessPhase*> allocated_peak(const DeviceReport& device) {
+  std::pair<const PhaseReport*, const ProcessPhase*> peak;
+  for (const PhaseReport& phase : device.phases)
+    for (const ProcessPhase& process : phase.processes)
+      if (process.n_allocs > 0 &&
+          (peak.second == nullptr || process.peak_allocated > peak.second->peak_allocated))
+        peak = {&phase, &process};
+  return peak;
+}
+
+/// What holds most at the trainer's allocated peak, which may be another moment than the device's.
+std::string holders(const DeviceReport& device) {
+  const bool small = device.holders.front().bytes < kGiB / 10;
+  const Bytes unit = small ? kMiB : kGiB;
+  const auto in_unit = [&](Bytes bytes) {
+    return fmt::format("{:.2f}", static_cast<double>(bytes) / static_cast<double>(unit));
+  };
+  std::string title = "Largest holders at the trainer's allocated peak";
+  if (const auto [phase, process] = allocated_peak(device); process != nullptr)
+    title += fmt::format(", {} {} in {} (step {})", in_unit(process->peak_allocated), small ? "MiB" : "GiB",
+                         phase->phase, phase->step);
   Columns columns({Align::right, Align::right, Align::left, Align::left});
-  for (std::size_t i = 0; i < std::min(kShown, list.size()); ++i)
-    columns.add({gib(list[i].bytes), fmt::format("{} blocks", list[i].blocks),
-                 std::string(name(list[i].component)), list[i].module + " " + list[i].operation});
-  return columns.text("  ");
+  columns.add({small ? "MiB" : "GiB", "blocks", "component", "module, operation"});
+  for (const Holder& holder : device.holders)
+    columns.add({in_unit(holder.bytes), fmt::format("{}", holder.blocks), std::string(name(holder.component)),
+                 holder.module + " " + holder.operation});
+  return fmt::format("{}: {}\n", title, device_name(device)) + columns.text("  ");
 }
 
 std::string notes(const Report& report) {
@@ -169,9 +190,7 @@ std::string table(const Report& report, const TableStyle& style) {
   out += coloured(verdict(report), report.fits ? "32" : "31", style) + "\n";
   for (const DeviceReport& device : report.devices) {
     out += "\n" + device_name(device) + ", GiB\n" + phase_rows(device, report, style);
-    if (!device.holders.empty())
-      out += "\nLargest holders at the trainer's peak, " + device_name(device) + ", GiB\n" +
-             holders(device.holders);
+    if (!device.holders.empty()) out += "\n" + holders(device);
   }
   if (const PeakPlace place = highest(report); place.phase != nullptr) {
     out += fmt::format("\nAt the highest peak: {} in {} (step {}), GiB\n", device_name(*place.device),

@@ -41,7 +41,7 @@ const std::vector<Command>& table() {
   static const std::vector<Command> commands = {
       {"estimate",
        "predicts",
-       {{"CONFIG", "", "what to read", true, true}, {"--yaml", "FILE", "write"}, {"--keys", "", "show keys"}},
+       {{"CONFIG", "", "what to read", true, true}, output_file("--yaml", "write"), {"--keys", "", "show keys"}},
        kJobFlags | kHardwareFlags | kBudgetFlags | kJsonFlag | kReportFlags,
        record},
       {"gpus", "lists", {}, kJsonFlag, record},
