@@ -27,9 +27,9 @@ int compare_corpus(const Arguments& arguments, Streams& streams) {
   HEADROOM_CLI_ASSIGN(const compare::Corpus corpus, compare::read_corpus(arguments.all("--corpus")), streams);
   for (const auto& [run, why] : corpus.skipped) streams.err << "headroom: " << run << ": " << why << "\n";
   if (arguments.has("--worst"))
-    HEADROOM_CLI_TRY(write_output(arguments.text("--worst"), compare::run_errors_json(corpus.rows), streams),
+    HEADROOM_CLI_TRY(write_output(arguments.text("--worst"), compare::run_errors_json(corpus), streams),
                      streams);
-  return write(corpus.rows, compare::accuracy_document(corpus), arguments, streams);
+  return write(corpus.rows(), compare::accuracy_document(corpus), arguments, streams);
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <filesystem>
+#include <map>
 
 #include "planner/frameworks/registry.h"
 #include "simulator/hardware/library.h"
@@ -35,14 +35,28 @@ Result<Report> predict(const std::string& path) {
   return simulate(read.job, hardware);
 }
 
-std::string run_line(const std::string& name, const std::vector<Row>& rows) {
-  const Summary s = summarise(rows);
+std::string run_line(const std::string& name, const Summary& s) {
   return fmt::format("| {} | {} | {} | {:.4f} | {} | {:.4f} | {} |\n", name, s.phases, s.allocated_exact,
                      s.allocated_worst, s.reserved_exact, s.reserved_worst,
                      s.counted > 0 ? fmt::format("{} of {}", s.counts_equal, s.counted) : "");
 }
 
+/// A row of the first table.
+std::string group_line(const std::string& name, const std::vector<Row>& rows) {
+  const Summary s = summarise(rows);
+  return fmt::format("| {} | {} of {} | {:.4f} | {:.4f} | {} of {} | {:.4f} | {:.4f} | {} |\n", name,
+                     s.allocated_exact, s.phases, s.allocated_mean, s.allocated_worst, s.reserved_exact,
+                     s.phases, s.reserved_mean, s.reserved_worst,
+                     s.counted > 0 ? fmt::format("{} of {}", s.counts_equal, s.counted) : "");
+}
+
 }  // namespace
+
+std::vector<Row> Corpus::rows() const {
+  std::vector<Row> out;
+  for (const RecordedRun& run : runs) out.insert(out.end(), run.rows.begin(), run.rows.end());
+  return out;
+}
 
 Result<Corpus> read_corpus(const std::vector<std::string>& folders) {
   Corpus out;
@@ -56,61 +70,55 @@ Result<Corpus> read_corpus(const std::vector<std::string>& folders) {
       out.skipped.push_back({fs::path(path).stem().string(), report.error().text()});
       continue;
     }
-    std::vector<Row> rows = compare(*report, measured);
-    for (Row& row : rows) row.name = fs::path(path).stem().string();
-    out.rows.insert(out.rows.end(), rows.begin(), rows.end());
+    RecordedRun run{.name = fs::path(path).stem().string(),
+                    .group = fs::path(path).parent_path().filename().string(),
+                    .rows = compare(*report, measured)};
+    for (Row& row : run.rows) row.name = run.name;
+    out.runs.push_back(std::move(run));
   }
-  if (out.rows.empty() && out.skipped.empty())
+  if (out.runs.empty() && out.skipped.empty())
     return fail(Error{.message = "expected recordings (JSON with `case` and `phases`), found none",
                       .file = folders.empty() ? "" : folders.front(),
                       .key = "--corpus"});
   return out;
 }
 
-std::map<std::string, RunError> run_errors(const std::vector<Row>& rows) {
-  std::map<std::string, RunError> out;
-  for (const Row& row : rows) {
-    RunError& error = out[row.name];
-    error.allocated = std::max(error.allocated, std::abs(row.allocated_error()));
-    error.reserved = std::max(error.reserved, std::abs(row.reserved_error()));
-  }
-  return out;
-}
-
-std::string run_errors_json(const std::vector<Row>& rows) {
+std::string run_errors_json(const Corpus& corpus) {
   std::string out = "{";
-  for (const auto& [name, error] : run_errors(rows))
-    out += fmt::format("{}\n  \"{}\": {{\"allocated\": {:.4f}, \"reserved\": {:.4f}}}",
-                       out.size() > 1 ? "," : "", name, error.allocated, error.reserved);
+  for (const RecordedRun& run : corpus.runs) {
+    const Summary s = summarise(run.rows);
+    out += fmt::format(
+        "{}\n  \"{}\": {{\"allocated\": {:.4f}, \"reserved\": {:.4f}, \"allocated_exact\": {}, "
+        "\"reserved_exact\": {}, \"counts_equal\": {}}}",
+        out.size() > 1 ? "," : "", run.name, s.allocated_worst, s.reserved_worst, s.allocated_exact,
+        s.reserved_exact, s.counts_equal);
+  }
   return out + "\n}\n";
 }
 
 std::string accuracy_document(const Corpus& corpus) {
-  const Summary s = summarise(corpus.rows);
-  std::string out = fmt::format(
+  std::map<std::string, std::vector<Row>> groups;
+  for (const RecordedRun& run : corpus.runs)
+    groups[run.group].insert(groups[run.group].end(), run.rows.begin(), run.rows.end());
+  std::string out =
       "# Accuracy\n\nPredicted against measured, every recorded run and phase. Made by "
       "`docs/regenerate_accuracy.sh`; bytes as torch.cuda.memory_stats() counts them, errors signed, in "
       "percent "
       "of what was measured; the last column is the difference in the number of allocations.\n\n"
-      "| | exact | mean error % | worst error % |\n| --- | ---: | ---: | ---: |\n"
-      "| allocated peaks | {} of {} | {:.4f} | {:.4f} |\n| reserved peaks | {} of {} | {:.4f} | {:.4f} |\n"
-      "| numbers of allocations | {} of {} | | |\n\n"
-      "| run | phases | allocated exact | worst % | reserved exact | worst % | allocations equal |\n"
-      "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
-      s.allocated_exact, s.phases, s.allocated_mean, s.allocated_worst, s.reserved_exact, s.phases,
-      s.reserved_mean, s.reserved_worst, s.counts_equal, s.counted);
-  std::vector<Row> run;
-  for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
-    run.push_back(corpus.rows[i]);
-    if (i + 1 < corpus.rows.size() && corpus.rows[i + 1].name == run.front().name) continue;
-    out += run_line(run.front().name, run);
-    run.clear();
-  }
+      "| recordings below `tests/data` | allocated exact | mean error % | worst % | reserved exact | mean "
+      "error % "
+      "| worst % | allocations equal |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
+  for (const auto& [name, rows] : groups) out += group_line(name, rows);
+  out += group_line("all", corpus.rows());
+  out +=
+      "\n| run | phases | allocated exact | worst % | reserved exact | worst % | allocations equal |\n"
+      "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n";
+  for (const RecordedRun& run : corpus.runs) out += run_line(run.name, summarise(run.rows));
   if (!corpus.skipped.empty()) {
     out += "\nNot predicted:\n\n";
     for (const auto& [name, why] : corpus.skipped) out += fmt::format("* {}: {}\n", name, why);
   }
-  return out + markdown(corpus.rows);
+  return out + markdown(corpus.rows());
 }
 
 }  // namespace headroom::compare

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,24 +8,28 @@
 
 namespace headroom::compare {
 
-/// Every recording below some folders, against the prediction for its own case.
+/// One recording against the prediction for its own case.
+struct RecordedRun {
+  std::string name, group;  ///< of the file, of the folder it lies in
+  std::vector<Row> rows;    ///< as recorded
+};
+
+/// Every recording below some folders.
 struct Corpus {
-  std::vector<Row> rows;  ///< by path, then as recorded
+  std::vector<RecordedRun> runs;                             ///< by path
   std::vector<std::pair<std::string, std::string>> skipped;  ///< runs that no program covers, and why
+
+  std::vector<Row> rows() const;  ///< of all runs
 };
 
 /// Recordings are the *.json files that hold `case` and `phases`. Errors: a folder that can't be read.
 Result<Corpus> read_corpus(const std::vector<std::string>& folders);
 
-/// docs/ACCURACY.md: the summary, a line a run, then every phase.
+/// docs/ACCURACY.md: a summary a group, a line a run, then every phase.
 std::string accuracy_document(const Corpus& corpus);
 
-/// Worst absolute errors in percent of one run.
-struct RunError {
-  double allocated = 0, reserved = 0;
-};
-std::map<std::string, RunError> run_errors(const std::vector<Row>& rows);
-/// {"run": {"allocated": …, "reserved": …}, …}, four decimals.
-std::string run_errors_json(const std::vector<Row>& rows);
+/// {"run": {"allocated": worst error in percent, "reserved": …, "allocated_exact": phases, "reserved_exact":
+/// …, "counts_equal": …}, …}, percent with four decimals: what later versions are held to.
+std::string run_errors_json(const Corpus& corpus);
 
 }  // namespace headroom::compare
