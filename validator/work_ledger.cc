@@ -76,39 +76,35 @@ std::vector<std::string> WorkSummary::heaviest_touched() const {
   return names;
 }
 
-WorkLedger::Named& WorkLedger::named(std::uint16_t operation) {
-  if (operation >= named_.size()) named_.resize(std::size_t{operation} + 1);
-  return named_[operation];
-}
-
 double WorkLedger::seconds(const Operation& operation) const {
   constexpr std::int64_t kGpusPerNode = 8;
   return hardware_.memory_bandwidth > 0 ? TimedMemory::seconds(operation, hardware_, kGpusPerNode)
                                         : static_cast<double>(operation.bytes);
 }
 
-void WorkLedger::did(const Operation& operation, Done done, Bytes host_bytes) {
+WorkLedger::Entry WorkLedger::did(const Operation& operation, Done done, Bytes host_bytes) {
   KindCount& kind = kinds_[static_cast<std::size_t>(operation.kind)];
-  Named& name = named(operation.label.operation);
   ++kind.operations;
-  ++name.operations;
   kind.host += done == Done::host;
   kind.alone += done == Done::alone;
   kind.touched += done == Done::touched;
-  name.touched += done == Done::touched;
   kind.bytes += static_cast<double>(operation.bytes + host_bytes);
   kind.flops += operation.flops;
-  name.seconds += seconds(operation);
+  const std::size_t index = 2 * std::size_t{operation.label.operation} + (done == Done::touched);
+  if (index >= named_.size()) named_.resize(index + 1);
+  ++named_[index].operations;
+  named_[index].seconds += seconds(operation);
+  return static_cast<Entry>(index);
 }
 
-void WorkLedger::took(std::uint16_t operation, Bytes bytes) {
-  Named& name = named(operation);
+void WorkLedger::took(Entry entry, Bytes bytes) {
+  Named& name = named(entry);
   name.held += bytes;
   name.highest = std::max(name.highest, name.held);
 }
 
-void WorkLedger::gave(std::uint16_t operation, Bytes bytes) {
-  named(operation).held -= bytes;
+void WorkLedger::gave(Entry entry, Bytes bytes) {
+  named(entry).held -= bytes;
 }
 
 WorkSummary WorkLedger::summary() const {
@@ -118,10 +114,11 @@ WorkSummary WorkLedger::summary() const {
   std::vector<NamedOperation> all;
   for (std::size_t i = 0; i < named_.size(); ++i) {
     const Named& name = named_[i];
-    if (name.operations == 0) continue;  // blocks that no operation fills: weights, buffers
-    const std::string& text = tape::operation_text(static_cast<std::uint16_t>(i));
-    if (name.touched > 0) out.touched[text] = name.touched;
-    all.push_back({text, name.operations, name.touched, name.highest, name.seconds});
+    if (name.operations == 0) continue;
+    const std::string& text = tape::operation_text(static_cast<std::uint16_t>(i / 2));
+    const bool touched = i % 2 == 1;
+    if (touched) out.touched[text] = name.operations;
+    all.push_back({text, name.operations, touched ? name.operations : 0, name.highest, name.seconds});
   }
   out.by_memory = heaviest(all, &NamedOperation::held);
   out.by_time = heaviest(std::move(all), &NamedOperation::seconds);

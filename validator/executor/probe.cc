@@ -58,7 +58,7 @@ Result<Probe> probe(const Job& job, const ProbeOptions& options) {
   }
   Streams streams;
   WorkLedger ledger(options.hardware);
-  HEADROOM_ASSIGN(Worker worker, Worker::create(streams, ledger, groups ? &*groups : nullptr));
+  HEADROOM_ASSIGN(Worker worker, Worker::create(streams, groups ? &*groups : nullptr));
   HEADROOM_ASSIGN(GpuDevice device, GpuDevice::create(streams));
   HEADROOM_ASSIGN(const DeviceUse use, device_use());
   out.outside = use.used - out.used_by_others;

@@ -8,27 +8,23 @@
 #include "validator/kernels/transfer.h"
 
 namespace headroom::gpu {
-namespace {
-
-Bytes host_bytes(const PlacedOperation& work) {
+Bytes PlacedOperation::host_bytes() const {
   Bytes sum = 0;
-  for (const auto* operands : {&work.inputs, &work.outputs})
+  for (const auto* operands : {&inputs, &outputs})
     for (const Placed& placed : *operands)
       if (placed.host) sum += placed.bytes();
   return sum;
 }
-
-}  // namespace
 
 bool PlacedOperation::on_host() const {
   const auto host = [](const Placed& placed) { return placed.host; };
   return std::any_of(inputs.begin(), inputs.end(), host) || std::any_of(outputs.begin(), outputs.end(), host);
 }
 
-Result<Worker> Worker::create(Streams& streams, WorkLedger& ledger, Groups* groups) {
+Result<Worker> Worker::create(Streams& streams, Groups* groups) {
   HEADROOM_ASSIGN(DeviceBlock scratch, make_device_block(kScratchBytes));
   HEADROOM_ASSIGN(Cublas cublas, Cublas::create());
-  return Worker(streams, ledger, groups, std::move(cublas), std::move(scratch));
+  return Worker(streams, groups, std::move(cublas), std::move(scratch));
 }
 
 void Worker::use_workspace(void* workspace, Bytes bytes) {
@@ -36,10 +32,8 @@ void Worker::use_workspace(void* workspace, Bytes bytes) {
   workspace_bytes_ = bytes;
 }
 
-Status Worker::run(const PlacedOperation& work) {
-  HEADROOM_ASSIGN(const Done done, work.on_host() ? on_host(work) : on_card(work));
-  ledger_->did(*work.operation, done, host_bytes(work));
-  return {};
+Result<Done> Worker::run(const PlacedOperation& work) {
+  return work.on_host() ? on_host(work) : on_card(work);
 }
 
 Result<Done> Worker::on_card(const PlacedOperation& work) {

@@ -35,37 +35,33 @@ struct PlacedOperation {
 
   /// Does it name a tensor on the host?
   bool on_host() const;
+  Bytes host_bytes() const;
 };
 
 /// Turns operations into work on the current card: each kind has a kernel in a table; what none covers has
-/// its outputs written by the touching kernel, and is counted. Only shapes and places matter, so indices are
+/// its outputs written by the touching kernel. Only shapes and places matter, so indices are
 /// drawn at random and layouts are taken as dense. Enqueues, and waits only for work of the host.
 class Worker {
  public:
-  /// Takes `kScratchBytes` of device memory for itself; what it does is counted in `ledger`. Without `groups`
+  /// Takes `kScratchBytes` of device memory for itself. Without `groups`
   /// (which outlive the worker) collectives have nobody to talk to: their outputs are touched.
-  static Result<Worker> create(Streams& streams, WorkLedger& ledger, Groups* groups = nullptr);
+  static Result<Worker> create(Streams& streams, Groups* groups = nullptr);
 
   /// The program's own cuBLAS workspace: products use it from now on.
   void use_workspace(void* workspace, Bytes bytes);
-  Status run(const PlacedOperation& work);
+  Result<Done> run(const PlacedOperation& work);
 
   static constexpr Bytes kScratchBytes = 32 * kMiB;
 
  private:
   friend struct Kernels;
-  Worker(Streams& streams, WorkLedger& ledger, Groups* groups, Cublas cublas, DeviceBlock scratch)
-      : streams_(&streams),
-        ledger_(&ledger),
-        groups_(groups),
-        cublas_(std::move(cublas)),
-        scratch_(std::move(scratch)) {}
+  Worker(Streams& streams, Groups* groups, Cublas cublas, DeviceBlock scratch)
+      : streams_(&streams), groups_(groups), cublas_(std::move(cublas)), scratch_(std::move(scratch)) {}
   Result<Done> on_card(const PlacedOperation& work);
   Result<Done> on_host(const PlacedOperation& work);
   Status touch_outputs(const PlacedOperation& work, cudaStream_t stream);
 
   Streams* streams_;
-  WorkLedger* ledger_;
   Groups* groups_;
   Cublas cublas_;
   DeviceBlock scratch_;

@@ -34,10 +34,6 @@ Block GpuMemory::allocate(Bytes requested, Stream stream, Label label) {
   const auto id = static_cast<allocator::BlockId>(block);
   void* at = reinterpret_cast<void*>(accounts_.allocator().address(id));
   const Bytes bytes = accounts_.allocator().size(id);
-  const auto index = static_cast<std::size_t>(block);
-  if (index >= made_.size()) made_.resize(index + 1);
-  made_[index] = {label.operation, bytes};
-  ledger_.took(label.operation, bytes);
   if (label.component == Component::workspaces && requested > 4 * kMiB) {
     worker_.use_workspace(at, requested);
   } else if (label.component == Component::weights) {
@@ -51,9 +47,9 @@ Block GpuMemory::allocate(Bytes requested, Stream stream, Label label) {
 }
 
 void GpuMemory::free(Block block) {
-  if (const auto index = static_cast<std::size_t>(block); index < made_.size()) {
-    const Made made = std::exchange(made_[index], {});
-    ledger_.gave(made.operation, made.bytes);
+  if (const auto index = static_cast<std::size_t>(block); index < writers_.size()) {
+    const Writer writer = std::exchange(writers_[index], {});
+    if (writer.bytes > 0) ledger_.gave(writer.entry, writer.bytes);
   }
   accounts_.free(block);
 }
@@ -150,7 +146,21 @@ Status GpuMemory::work(const Operation& operation) {
     if (const Placed at = place(operand); at.at != nullptr) placed_.inputs.push_back(at);
   for (const Operand& operand : operation.outputs)
     if (const Placed at = place(operand); at.at != nullptr) placed_.outputs.push_back(at);
-  return worker_.run(placed_);
+  HEADROOM_ASSIGN(const Done done, worker_.run(placed_));
+  count(operation, done, placed_.host_bytes());
+  return {};
+}
+
+void GpuMemory::count(const Operation& operation, Done done, Bytes host_bytes) {
+  const WorkLedger::Entry entry = ledger_.did(operation, done, host_bytes);
+  for (const Operand& output : operation.outputs) {
+    if (output.block == kNoBlock) continue;
+    const auto index = static_cast<std::size_t>(output.block);
+    if (index >= writers_.size()) writers_.resize(index + 1);
+    if (writers_[index].bytes > 0) continue;
+    writers_[index] = {entry, accounts_.allocator().size(static_cast<allocator::BlockId>(output.block))};
+    ledger_.took(entry, writers_[index].bytes);
+  }
 }
 
 const GpuMemory::Host* GpuMemory::made_last() const {
@@ -205,10 +215,10 @@ Status GpuMemory::transfer(const Operation& operation) {
             .host = true};
   }
   if (host.at == nullptr) {
-    ledger_.did(operation, Done::touched);
+    count(operation, Done::touched, 0);
     return touch(device.at, device.bytes(), stream);
   }
-  ledger_.did(operation, Done::kernel);
+  count(operation, Done::kernel, 0);
   return out ? transfer_between(device, host, stream) : transfer_between(host, device, stream);
 }
 

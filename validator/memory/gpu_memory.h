@@ -52,8 +52,9 @@ class GpuMemory final : public Memory {
     Bytes bytes = 0;
     allocator::PinnedBlockId pinned = allocator::kNullPinnedBlock;
   };
-  struct Made {
-    std::uint16_t operation = 0;
+  /// Who wrote a block first; no bytes: nobody yet.
+  struct Writer {
+    WorkLedger::Entry entry{};
     Bytes bytes = 0;
   };
   void give_back(Host& host);
@@ -66,6 +67,7 @@ class GpuMemory final : public Memory {
   Status transfer(const Operation& operation);
   Status transfer_between(const Placed& from, const Placed& to, cudaStream_t stream);
   Status work(const Operation& operation);
+  void count(const Operation& operation, Done done, Bytes host_bytes);
 
   SimulatedMemory& accounts_;
   GpuDevice& device_;
@@ -75,8 +77,8 @@ class GpuMemory final : public Memory {
   PageableHost pageable_;
   PinnedHost host_;
   allocator::PinnedHostAllocator pinned_;
-  std::vector<Host> hosts_;  ///< by HostBlock
-  std::vector<Made> made_;   ///< by Block
+  std::vector<Host> hosts_;      ///< by HostBlock
+  std::vector<Writer> writers_;  ///< by Block
   std::size_t last_host_ = 0;
   PlacedOperation placed_;
   std::uint64_t seed_ = 1;

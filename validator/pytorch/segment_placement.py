@@ -3,7 +3,7 @@
 usage: torchrun --nproc-per-node 2 segment_placement.py STREAM.json(.gz) FILE [EVENTS]
 
 STREAM is what `headroom simulate CONFIG --events` writes; its first EVENTS events (default: all) are served by PyTorch's
-own caching allocator, block by block, in three processes a rank:
+own caching allocator, block by block, in a process of its own each way:
   without   no process group
   before    an NCCL group that has reduced once before the first event
   as used   an NCCL group that opens where the program communicates: a barrier's number is reduced, a gathered parameter
@@ -18,7 +18,7 @@ import os
 import subprocess
 import sys
 
-WAYS = ("without", "before", "as used")
+WAYS = ("without", "before", "as used", "two groups")
 
 
 class Block:
@@ -28,13 +28,13 @@ class Block:
         self.__cuda_array_interface__ = {"data": (address, False), "shape": (elements,), "typestr": kind, "version": 3}
 
 
-def communicate(torch, name, address, size, rank, ranks):
+def communicate(torch, name, address, size, rank, ranks, gathers):
     if name.startswith("c10d::barrier"):
         torch.distributed.all_reduce(torch.as_tensor(Block(address, 1, "<f4"), device="cuda"))
     elif name.endswith("all_gather") and size % (4 * ranks) == 0:
         whole = torch.as_tensor(Block(address, size // 4, "<f4"), device="cuda")
         part = whole.numel() // ranks
-        torch.distributed.all_gather_into_tensor(whole, whole[rank * part:(rank + 1) * part])
+        torch.distributed.all_gather_into_tensor(whole, whole[rank * part:(rank + 1) * part], group=gathers)
     torch.cuda.synchronize()
 
 
@@ -61,26 +61,29 @@ def serve(way, stream, count):
         torch.cuda.synchronize()
         del number
         torch.cuda.empty_cache()
+    gathers = torch.distributed.new_group() if way == "two groups" else None
     with (gzip.open if stream.endswith(".gz") else open)(stream, "rt") as file:
         recorded = json.load(file)
     names = [label.split("|")[1] for label in recorded["labels"]]
-    streams, live, highest, at_highest = {0: torch.cuda.default_stream()}, {}, -1, []
+    streams, live, highest, at_highest, between = {0: torch.cuda.default_stream()}, {}, -1, [], [0]
     for event in recorded["events"][:count]:
         if event[0] == "a":
             if event[3] not in streams:
                 streams[event[3]] = torch.cuda.Stream()
             live[event[1]] = torch.cuda.caching_allocator_alloc(event[2], rank, streams[event[3]])
-            if way == "as used":
-                communicate(torch, names[event[4]], live[event[1]], event[2], rank, ranks)
+            if way in ("as used", "two groups"):
+                communicate(torch, names[event[4]], live[event[1]], event[2], rank, ranks, gathers)
+            between[-1] = max(between[-1], torch.cuda.memory_reserved())
             if torch.cuda.memory_reserved() > highest:
                 highest, at_highest = torch.cuda.memory_reserved(), segments(torch)
         elif event[0] == "f":
             torch.cuda.caching_allocator_delete(live.pop(event[1]))
         elif event[0] == "e":
             torch.cuda.empty_cache()
+            between.append(torch.cuda.memory_reserved())
     if way != "without":
         torch.distributed.destroy_process_group()
-    return {"way": way, "events": count, "reserved": highest, "segments": at_highest, "torch": torch.__version__,
+    return {"way": way, "events": count, "reserved": highest, "between": between, "segments": at_highest, "torch": torch.__version__,
             "device": torch.cuda.get_device_name()}
 
 

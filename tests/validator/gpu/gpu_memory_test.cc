@@ -40,7 +40,7 @@ TEST_F(GpuMemoryTest, AdamRunsOnTheHostBetweenTransfers) {
   WorkLedger ledger(hardware);
   auto device = GpuDevice::create(streams);
   ASSERT_TRUE(device) << device.error().text();
-  auto worker = Worker::create(streams, ledger);
+  auto worker = Worker::create(streams);
   ASSERT_TRUE(worker) << worker.error().text();
   SimulatedMemory accounts({}, *device);
   GpuMemory memory(accounts, *device, streams, *worker, ledger);

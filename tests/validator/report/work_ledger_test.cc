@@ -24,9 +24,9 @@ class WorkLedgerTest : public ::testing::Test {
   void work(const char* name, Done done, Bytes bytes, Bytes held, int count = 1) {
     const Operation one = operation(OperationKind::elementwise, name, bytes);
     for (int i = 0; i < count; ++i) {
-      ledger_.did(one, done);
-      ledger_.took(one.label.operation, held);
-      ledger_.gave(one.label.operation, held);
+      const WorkLedger::Entry entry = ledger_.did(one, done);
+      ledger_.took(entry, held);
+      ledger_.gave(entry, held);
     }
   }
 
@@ -74,10 +74,17 @@ TEST_F(WorkLedgerTest, NamesTheHeaviestWithoutAKernel) {
   EXPECT_EQ(ledger_.summary().by_memory.size(), 10u);
 }
 
-// Weights and buffers are held by names that do no work.
-TEST_F(WorkLedgerTest, LeavesOutBlocksThatNoOperationMade) {
-  ledger_.took(tape::operation_name("ledger::weights"), kGiB);
-  EXPECT_THAT(ledger_.summary().by_memory, IsEmpty());
+// A name's large operations with a kernel do not make its small ones without one heavy.
+TEST_F(WorkLedgerTest, KeepsOperationsOfANameWithAndWithoutAKernelApart) {
+  for (int i = 0; i < 10; ++i)
+    work(("ledger::other " + std::to_string(i)).c_str(), Done::kernel, 10 * kMiB, 10 * kMiB);
+  work("ledger::both", Done::kernel, kGiB, kGiB);
+  work("ledger::both", Done::touched, kMiB, kMiB, 3);
+  const WorkSummary summary = ledger_.summary();
+  EXPECT_THAT(summary.heaviest_touched(), IsEmpty());
+  EXPECT_EQ(summary.touched, (std::map<std::string, std::int64_t>{{"ledger::both", 3}}));
+  EXPECT_EQ(summary.by_memory[0].name, "ledger::both");
+  EXPECT_EQ(summary.by_memory[0].operations, 1);
 }
 
 }  // namespace
