@@ -77,7 +77,7 @@ TEST_F(WorkLedgerTest, NamesTheHeaviestWithoutAKernel) {
 // A name's large operations with a kernel do not make its small ones without one heavy.
 TEST_F(WorkLedgerTest, KeepsOperationsOfANameWithAndWithoutAKernelApart) {
   for (int i = 0; i < 10; ++i)
-    work(("ledger::other " + std::to_string(i)).c_str(), Done::kernel, 10 * kMiB, 10 * kMiB);
+    work(("ledger::other " + std::to_string(i)).c_str(), Done::kernel, 100 * kMiB, 100 * kMiB);
   work("ledger::both", Done::kernel, kGiB, kGiB);
   work("ledger::both", Done::touched, kMiB, kMiB, 3);
   const WorkSummary summary = ledger_.summary();
