@@ -53,6 +53,12 @@ def percent(errors):
     return f"{100 * errors['mean']:.2f} % / {100 * errors['worst']:.2f} %"
 
 
+def count_of(v, how):
+    """Operations done that way; a dash in reports from before they were told apart."""
+    counts = [kind[how] for kind in v["work"].values() if how in kind]
+    return f"{sum(counts):,}" if counts else "–"
+
+
 def overview(runs):
     yield "| job | card | ranks | phases | device peak against probe, mean / worst | reserved against PyTorch, mean / worst | operations | on the host | alone | without a kernel | exit | seconds |"
     yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
@@ -61,10 +67,10 @@ def overview(runs):
         ranks = str(present["ranks"]) if present["ranks"] == present["of_job"] else f"{present['ranks']} of {present['of_job']}"
         operations = sum(kind["operations"] for kind in v["work"].values())
         touched = sum(kind["without_kernel"] for kind in v["work"].values())
-        host, alone = (sum(kind[how] for kind in v["work"].values()) for how in ("on_host", "alone"))
+        host, alone = (count_of(v, how) for how in ("on_host", "alone"))
         ends = " (out of memory, as asked)" if v["out_of_memory"] else ""
         yield (f"| {name}{ends} | {card_of(v)} | {ranks} | {v['probe_errors']['phases']} | {percent(v['probe_errors'])} | "
-               f"{'–' if v['out_of_memory'] else percent(v['pytorch_errors'])} | {operations:,} | {host:,} | {alone:,} | {touched:,} | "
+               f"{'–' if v['out_of_memory'] else percent(v['pytorch_errors'])} | {operations:,} | {host} | {alone} | {touched:,} | "
                f"{' | '.join(ended or ('–', '–'))} |")
 
 
@@ -91,14 +97,15 @@ def columns(runs):
 
 
 def heaviest(runs):
-    """Of each job, none of the ten operations that hold most memory or take most time may lack a kernel."""
-    lacking = {(name, one["operation"]) for (name, *_), (_, v, _) in runs.items() for list in v["heaviest"].values()
-               for one in list if one["without_kernel"] > 0}
+    """Of each job that ranks its operations, none of the ten that hold most memory or take most time may lack a kernel."""
+    ranked = {key: v for key, (_, v, _) in runs.items() if "heaviest" in v}
+    lacking = {(name, one["operation"]) for (name, *_), v in ranked.items() for ten in v["heaviest"].values()
+               for one in ten if one["without_kernel"] > 0}
     if lacking:
         sys.exit("without a kernel, and among the ten heaviest: " + "; ".join(f"{o} of {job}" for job, o in sorted(lacking)))
-    names = sorted({name for _, v, _ in runs.values() for name in v["without_kernel"]})
-    return (f"In none of the {len(runs)} jobs is one without a kernel among the ten operations that hold most memory or the "
-            f"ten that take most time. Without one are, in some job: {', '.join(f'`{n}`' for n in names)}.")
+    names = sorted({name for v in ranked.values() for name in v["without_kernel"]})
+    return (f"In none of the {len(ranked)} jobs whose reports rank operations does one of the ten that hold most memory, or of "
+            f"the ten that take most time, lack a kernel. Without one are, in some job: {', '.join(f'`{n}`' for n in names)}.")
 
 
 def versions(runs):
@@ -122,28 +129,36 @@ def over_all(runs):
 
 
 def kernels():
-    for path in sorted(ROOT.glob("validator/results/*/calibrate*.json"), reverse=True):
+    """Of each kind of card the newest calibration that timed kernels."""
+    newest = {}
+    for path in sorted(ROOT.glob("validator/results/*/calibrate*.json"), key=lambda p: (p.parent.name[-10:], p)):
         measured = json.loads(path.read_text())
-        rows = [r for r in measured["rates"] if r["kind"].startswith("kernel ")]
-        if rows:
-            break
+        if any(r["kind"].startswith("kernel ") for r in measured["rates"]):
+            newest[card_of(measured)] = path, measured
     rate = lambda r: r["bytes"] / r["seconds"]
-    copy = max(rate(r) for r in measured["rates"] if r["kind"] == "copy")
-    flops = lambda kind: max(r["flops"] / r["seconds"] for r in measured["rates"] if r["kind"] == kind) / 1e12
-    share = {}
-    for r in rows:
-        share.setdefault(r["kind"].removeprefix("kernel "), {})[r["dtype"]] = 100 * rate(r) / copy
-    least = min((value, name, dtype) for name, by in share.items() for dtype, value in by.items())
-    yield (f"Kernels on one {card_of(measured)} (`{path.relative_to(ROOT)}`): a copy moves {copy / 1e9:,.0f} GB/s; matrix products reach "
-           f"{flops('matrix'):.0f} TFLOP/s, attention {flops('attention forward'):.0f} forward and "
-           f"{flops('attention backward'):.0f} backward. Share of the copy's rate, the least "
-           f"{least[0]:.0f} % ({least[1]}, {least[2]}):")
+    share, columns = {}, []
+    for card, (path, measured) in sorted(newest.items()):
+        copy = max(rate(r) for r in measured["rates"] if r["kind"] == "copy")
+        flops = lambda kind: max(r["flops"] / r["seconds"] for r in measured["rates"] if r["kind"] == kind) / 1e12
+        least = []
+        for r in measured["rates"]:
+            if not r["kind"].startswith("kernel "):
+                continue
+            name, part = r["kind"].removeprefix("kernel "), 100 * rate(r) / copy
+            share.setdefault(name, {})[card, r["dtype"]] = part
+            least.append((part, f"{name}, {r['dtype']}"))
+        columns += [(card, dtype) for dtype in ("bf16", "fp32", "fp64", "bool")
+                    if any((card, dtype) in by for by in share.values())]
+        below = sorted(one for one in least if one[0] < 70)
+        yield (f"* One {card} (`{path.relative_to(ROOT)}`): a copy moves {copy / 1e9:,.0f} GB/s; matrix products reach "
+               f"{flops('matrix'):.0f} TFLOP/s, attention {flops('attention forward'):.0f} forward and "
+               f"{flops('attention backward'):.0f} backward. The least share of the copy's rate is {min(least)[0]:.0f} % "
+               f"({min(least)[1]}); {len(below)} of {len(least)} are below 70 %.")
     yield ""
-    dtypes = sorted({dtype for by in share.values() for dtype in by})
-    yield "| kernel | " + " | ".join(dtypes) + " |"
-    yield "| --- |" + " ---: |" * len(dtypes)
+    yield "| kernel, share of the copy's rate | " + " | ".join(f"{card} {dtype}" for card, dtype in columns) + " |"
+    yield "| --- |" + " ---: |" * len(columns)
     for name, by in share.items():
-        yield f"| {name} | " + " | ".join(f"{by[d]:.0f} %" if d in by else "–" for d in dtypes) + " |"
+        yield f"| {name} | " + " | ".join(f"{by[c]:.0f} %" if c in by else "–" for c in columns) + " |"
 
 
 def jobs():
@@ -167,7 +182,7 @@ def between_markers(document, text):
 
 def main():
     of_accuracy = "## On GPUs\n\nThe predicted program as real work on a card (docs/GPU.md says what that proves). " + jobs()
-    made = {DOCUMENT: between_markers(DOCUMENT, jobs() + "\n" + "\n".join(kernels()) + "\n"),
+    made = {DOCUMENT: between_markers(DOCUMENT, jobs() + "\nKernels:\n\n" + "\n".join(kernels()) + "\n"),
             ACCURACY: between_markers(ACCURACY, of_accuracy)}
     if "--check" in sys.argv:
         sys.exit(any(document.read_text() != text for document, text in made.items()))
