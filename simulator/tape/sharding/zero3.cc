@@ -175,10 +175,11 @@ void Zero3::build_optimizer() {
 
 void Zero3::backward(const Tensor& loss) {
   const ComponentScope component(tape_, Component::temporaries);
-  const Tensor wide = to(loss, DType::fp32);
-  Tensor scaled = zero_scaled_loss(wide, logged_loss_);
-  tape::backward(engine_, scaled);
-  scaled.reset();
+  {
+    const Tensor wide = to(loss, DType::fp32);
+    const Tensor scaled = zero_scaled_loss(wide, logged_loss_);
+    tape::backward(engine_, scaled);
+  }
   reduce_bucket();
 }
 

@@ -126,10 +126,11 @@ void ZeroPartitioned::backward(const Tensor& loss) {
   }
   bucket_ = 0;
   in_bucket_ = 0;
-  const Tensor wide = to(loss, DType::fp32);
-  Tensor scaled = zero_scaled_loss(wide, logged_loss_);
-  tape::backward(engine_, scaled);
-  scaled.reset();
+  {
+    const Tensor wide = to(loss, DType::fp32);
+    const Tensor scaled = zero_scaled_loss(wide, logged_loss_);
+    tape::backward(engine_, scaled);
+  }
   finish_backward();
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "tests/simulator/tape/sharding/zero_run.h"
 
@@ -279,6 +280,25 @@ TEST(Zero3, CheckpointedLayersStayGatheredAfterBackward) {
     EXPECT_EQ(gathered(run.memory()), tables + (checkpoints ? layer : 0));
     run.engine().step(true);
     EXPECT_EQ(gathered(run.memory()), 0);
+  }
+}
+
+/// backward(loss.float()) has returned when what waits in the bucket is reduced: of the loss only the mean
+/// that the engine logs is there.
+TEST(Zero, WideLossIsGoneWhenTheLastGradientsAreReduced) {
+  for (const int stage : {1, 2, 3}) {
+    ZeroRun run(options(stage));
+    Tensor loss = run.loss();
+    const std::size_t first = run.memory().events().size();
+    run.engine().backward(loss);
+    std::set<std::uint32_t> numbers;
+    for (std::size_t i = first; i < run.memory().events().size(); ++i) {
+      const MemoryEvent& event = run.memory().events()[i];
+      if (event.kind == MemoryEvent::Kind::allocate && event.stream == 2) break;
+      if (event.kind == MemoryEvent::Kind::allocate && event.bytes == 4) numbers.insert(event.id);
+      if (event.kind == MemoryEvent::Kind::free) numbers.erase(event.id);
+    }
+    EXPECT_EQ(numbers.size(), 1u) << stage;
   }
 }
 
