@@ -55,6 +55,22 @@ const ProcessPhase* prediction(const Report& report, const MeasuredPhase& measur
   return best;
 }
 
+/// All steps as one: what a trainer's call around them took at most.
+ProcessPhase whole_run(const Report& report) {
+  ProcessPhase out;
+  for (const DeviceReport& device : report.devices)
+    for (const PhaseReport& phase : device.phases) {
+      if (phase.step < 0 || phase.processes.empty()) continue;
+      out.peak_allocated = std::max(out.peak_allocated, phase.processes.front().peak_allocated);
+      out.peak_reserved = std::max(out.peak_reserved, phase.processes.front().peak_reserved);
+    }
+  return out;
+}
+
+std::string indented(const MeasuredPhase& phase) {
+  return std::string(2 * static_cast<std::size_t>(phase.depth), ' ') + phase.phase;
+}
+
 }  // namespace
 
 double Row::allocated_error() const {
@@ -66,11 +82,13 @@ double Row::reserved_error() const {
 
 std::vector<Row> compare(const Report& report, const Measured& measured) {
   std::vector<Row> rows;
+  const ProcessPhase whole = whole_run(report);
   for (const MeasuredPhase& phase : measured.phases) {
     Row row;
     row.name = measured.name;
     row.measured = phase;
-    if (const ProcessPhase* process = prediction(report, phase)) {
+    const ProcessPhase* process = phase.phase == "train_all" ? &whole : prediction(report, phase);
+    if (process != nullptr) {
       row.peak_allocated = process->peak_allocated;
       row.peak_reserved = process->peak_reserved;
       row.n_allocs = process->n_allocs;
@@ -122,7 +140,7 @@ std::string table(const std::vector<Row>& rows) {
   columns.add({"step", "phase", "allocated", "measured", "error %", "reserved", "measured", "error %",
                "allocations"});
   for (const Row& row : rows)
-    columns.add({fmt::format("{}", row.measured.step), row.measured.phase,
+    columns.add({fmt::format("{}", row.measured.step), indented(row.measured),
                  row.predicted ? fmt::format("{}", row.peak_allocated) : "none",
                  fmt::format("{}", row.measured.peak_allocated), signed_percent(row.allocated_error()),
                  row.predicted ? fmt::format("{}", row.peak_reserved) : "none",

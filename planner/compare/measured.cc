@@ -32,32 +32,47 @@ bool names(const std::vector<MeasuredPhase>& rows, const std::string& phase) {
   return std::any_of(rows.begin(), rows.end(), [&](const MeasuredPhase& row) { return row.phase == phase; });
 }
 
-/// Nested rows to the phases of predictions, by step in order of appearance. Where the update's forward has a
-/// row of its own, so have its other calls.
-std::vector<MeasuredPhase> flatten(const std::vector<MeasuredPhase>& rows) {
-  const bool by_call = names(rows, "forward_policy_value");
-  std::vector<MeasuredPhase> out;
-  const auto merge = [&](MeasuredPhase row, std::string name) {
-    row.phase = std::move(name);
-    row.n_allocs.reset();
-    const auto same = std::find_if(out.begin(), out.end(), [&](const MeasuredPhase& other) {
-      return other.step == row.step && other.phase == row.phase;
-    });
-    if (same == out.end()) {
-      out.push_back(std::move(row));
-      return;
-    }
-    same->peak_allocated = std::max(same->peak_allocated, row.peak_allocated);
-    same->peak_reserved = std::max(same->peak_reserved, row.peak_reserved);
-  };
-  for (const MeasuredPhase& row : rows) {
-    if (by_call) {
-      if (row.step >= 0 || row.phase == "init") merge(row, row.phase);
-      continue;
-    }
-    if (is_update(row.phase)) merge(row, "train_actor");
-    if (row.phase == "generate" || row.phase == "ref_logprob") merge(row, row.phase);
+MeasuredPhase* find(std::vector<MeasuredPhase>& rows, int step, const std::string& phase) {
+  const auto same = std::find_if(rows.begin(), rows.end(), [&](const MeasuredPhase& row) {
+    return row.step == step && row.phase == phase;
+  });
+  return same == rows.end() ? nullptr : &*same;
+}
+
+/// `row` into the one of its step and name in `out`, or after all.
+void merge(MeasuredPhase row, std::vector<MeasuredPhase>& out) {
+  MeasuredPhase* same = find(out, row.step, row.phase);
+  if (same == nullptr) {
+    out.push_back(std::move(row));
+    return;
   }
+  same->peak_allocated = std::max(same->peak_allocated, row.peak_allocated);
+  same->peak_reserved = std::max(same->peak_reserved, row.peak_reserved);
+  if (same->n_allocs && row.n_allocs) *same->n_allocs += *row.n_allocs;
+}
+
+/// Calls of one name in a step to one row; after a step's rows the update as a whole, unless its forward has
+/// a row of its own, as TRL's PPO.
+std::vector<MeasuredPhase> by_step(const std::vector<MeasuredPhase>& rows) {
+  const bool with_update = !names(rows, "forward_policy_value");
+  std::vector<MeasuredPhase> out, updates;
+  const auto end_step = [&] {
+    for (MeasuredPhase& update : updates) out.push_back(std::move(update));
+    updates.clear();
+  };
+  for (MeasuredPhase row : rows) {
+    if (!out.empty() && out.back().step != row.step) end_step();
+    if (row.phase == "train_all") row.n_allocs.reset();  // some are between the rows
+    if (with_update && is_update(row.phase)) {
+      MeasuredPhase update = row;
+      update.phase = "train_actor";
+      update.depth = 0;
+      update.n_allocs.reset();
+      merge(std::move(update), updates);
+    }
+    merge(std::move(row), out);
+  }
+  end_step();
   return out;
 }
 
@@ -82,11 +97,13 @@ Result<Measured> measured_of(const Document& recording, const std::string& file)
     HEADROOM_ASSIGN(phase.peak_allocated, whole(row, "peak_alloc", file));
     HEADROOM_ASSIGN(phase.peak_reserved, whole(row, "peak_reserved", file));
     if (const Document* count = row.find("n_allocs")) phase.n_allocs = count->as_int();
+    if (const Document* depth = row.find("depth"))
+      phase.depth = static_cast<int>(std::clamp<std::int64_t>(depth->as_int().value_or(0), 0, 16));
     phase.ended_out_of_memory = text(row, "error") == "OutOfMemoryError";
     nested = nested || (row.find("depth") != nullptr && is_update(phase.phase));
     out.phases.push_back(std::move(phase));
   }
-  if (nested) out.phases = flatten(out.phases);
+  if (nested) out.phases = by_step(out.phases);
   return out;
 }
 

@@ -16,6 +16,7 @@ struct MeasuredPhase {
   std::string phase;
   Bytes peak_allocated = 0, peak_reserved = 0;
   std::optional<std::int64_t> n_allocs;
+  int depth = 0;  ///< calls that it stood within
   bool ended_out_of_memory = false;
 };
 
@@ -25,9 +26,8 @@ struct Measured {
 };
 
 /// The `phases` of a recording. Where a trainer's calls within calls were recorded (train_step, backward and
-/// optimizer_step with a `depth`), they are brought to the phases that predictions have: generate,
-/// ref_logprob, and train_actor as the largest of those three. The calls of TRL's PPO keep their names, a
-/// phase's together. Errors name FILE:LINE and key.
+/// optimizer_step with a `depth`), calls of one name in a step are one row, and after GRPO's a row
+/// train_actor is the largest of those three. Errors name FILE:LINE and key.
 Result<Measured> measured_of(const Document& recording, const std::string& file);
 Result<Measured> read_measured(const std::string& path);
 

@@ -46,6 +46,7 @@ Json phase_json(const PhaseReport& phase) {
       {"at_peak_host", components_json(phase.at_peak_host)},
       {"processes", Json::array()},
   };
+  if (!phase.within.empty()) out["within"] = phase.within;
   if (phase.bounded) out["bounded"] = true;
   if (phase.expected_device) out["expected_peak_device"] = *phase.expected_device;
   for (const ProcessPhase& process : phase.processes) out["processes"].push_back(process_json(process));

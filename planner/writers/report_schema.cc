@@ -79,6 +79,7 @@ const char* report_schema() {
       "properties": {
         "step": {"type": "integer", "description": "-1 is init, the first step is 0"},
         "phase": {"type": "string"},
+        "within": {"type": "string", "description": "the phase of the same step that covers this one"},
         "peak_device": {"type": "integer", "description": "all memory in use on the card"},
         "expected_peak_device": {"type": "integer", "description": "at expected lengths (--lengths)"},
         "peak_host": {"type": "integer", "description": "of a node"},

@@ -34,6 +34,19 @@ Bytes reserved_at_peak(const PhaseReport& phase) {
   return reserved;
 }
 
+/// Two columns further for each phase that covers it.
+std::string indented(const PhaseReport& phase, const std::vector<const PhaseReport*>& phases) {
+  constexpr std::size_t kDeepest = 8;
+  std::string out;
+  for (std::string around = phase.within; !around.empty() && out.size() < 2 * kDeepest;) {
+    out += "  ";
+    const auto at = std::find_if(phases.begin(), phases.end(),
+                                 [&](const PhaseReport* other) { return other->phase == around; });
+    around = at == phases.end() ? "" : (*at)->within;
+  }
+  return out + phase.phase;
+}
+
 std::string phase_rows(const DeviceReport& device, const Report& report, const TableStyle& style) {
   const std::vector<const PhaseReport*> phases = worst_steps(device);
   const bool expected = std::any_of(phases.begin(), phases.end(), [](const PhaseReport* phase) {
@@ -50,7 +63,7 @@ std::string phase_rows(const DeviceReport& device, const Report& report, const T
   for (const PhaseReport* phase : phases) {
     const Bytes reserved = reserved_at_peak(*phase);
     const Bytes left = spare(report, device, *phase);
-    std::vector<std::string> row = {phase->phase,
+    std::vector<std::string> row = {indented(*phase, phases),
                                     std::to_string(phase->step),
                                     phase_bar(*phase, device.budget.value_or(report.budget), style),
                                     (phase->bounded ? "≤ " : "") + gib(phase->peak_device),

@@ -52,6 +52,9 @@ PhaseReport joined(PhaseReport first, PhaseReport last) {
 }  // namespace
 
 PhaseReport* PhaseRows::add(const PhaseSpec& phase, PhaseReport row, bool shown) {
+  if (shown)
+    if (auto covered = covered_.extract({row.step, row.phase}))
+      row = joined(std::move(covered.mapped()), std::move(row));
   if (!phase.within.empty()) {
     PhaseReport inner = row;
     inner.phase = phase.within;
@@ -60,8 +63,7 @@ PhaseReport* PhaseRows::add(const PhaseSpec& phase, PhaseReport row, bool shown)
     at->second = fresh ? std::move(inner) : joined(std::move(at->second), std::move(inner));
   }
   if (!shown) return nullptr;
-  if (auto covered = covered_.extract({row.step, row.phase}))
-    row = joined(std::move(covered.mapped()), std::move(row));
+  row.within = phase.within;
   for (PhaseReport& earlier : rows_)
     if (earlier.step == row.step && earlier.phase == row.phase) {
       earlier = joined(std::move(earlier), std::move(row));

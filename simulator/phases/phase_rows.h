@@ -14,7 +14,8 @@ namespace headroom {
 double fragmentation(const ProcessPhase& row);
 
 /// A device's rows as its phases end. Pieces of one name in a step become one row: the higher peaks, the
-/// first's beginning, the last's end. A phase `within` a later row passes its peaks on to it.
+/// first's beginning, the last's end. A phase `within` a later row passes on to it what it did, with what lay
+/// within itself; seconds stay with the innermost row that is shown.
 class PhaseRows {
  public:
   /// What `phase` did. Returns the row that shows it, valid until the next call; null: it is not to be

@@ -22,6 +22,7 @@
 #include "simulator/tape/operations/losses.h"
 #include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/reduce.h"
+#include "simulator/tape/operations/token_losses.h"
 #include "simulator/tape/operations/views.h"
 
 namespace headroom::phases {
@@ -54,6 +55,22 @@ void to_device(tape::Tape& tape, const Tensor& tensor) {
   if (!tensor.defined() || tensor->storage->device == tape::Device::gpu) return;
   const tape::ComponentScope component(tape, tensor->storage->label.component);
   tape.set_data(tensor, tape::to_device(tensor));
+}
+
+/// Log-probs and entropies [B,T-1] of tokens ids [B,T] out of one operation on hidden states and the head.
+tape::FusedOutput fused_outputs(tape::Model& model, const tape::ModelInput& input, const LossSpec& loss) {
+  const std::int64_t sequences = input.ids.size(0), predicted = input.ids.size(1) - 1;
+  tape::FusedOutput out;
+  const Tensor labels = tape::reshape(tape::slice(input.ids, 1, 1, predicted), {-1});
+  out.logprobs = model.forward(input, [&](Tensor hidden) {
+    Tensor rows = tape::slice(std::move(hidden), 1, 0, predicted);
+    rows = tape::reshape(std::move(rows), {-1, rows.size(-1)});
+    tape::FusedOutput both =
+        tape::fused_linear_logprobs(std::move(rows), model.head_table(), labels, loss.chunk);
+    out.entropy = tape::view(std::move(both.entropy), {sequences, predicted});
+    return tape::view(std::move(both.logprobs), {sequences, predicted});
+  });
+  return out;
 }
 
 }  // namespace
@@ -131,6 +148,10 @@ Tensor RoleProgram::forward(const Experience& experience, Output output) {
     tape::ModelInput input;
     input.ids = ids;
     if (role().attention_mask) input.attention_mask = rows(experience.mask, 0, ids.size(0));
+    if (output == Output::logprobs && role().loss.token_logprob == TokenLogprob::fused_linear) {
+      outs.push_back(fused_outputs(*model_, input, role().loss).logprobs);
+      continue;
+    }
     Tensor result = model_->forward(input);
     if (output == Output::logprobs)
       outs.push_back(token_logprobs(std::move(result), ids, role().loss));
@@ -148,14 +169,20 @@ Tensor RoleProgram::forward(const Experience& experience, Output output) {
 RoleProgram::TokenOutputs RoleProgram::train_outputs(const Experience& experience, const Tensor& ids,
                                                      std::int64_t count) {
   Tensor logits;
+  TokenOutputs out;
   {
     const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
     tape::ModelInput input;
     input.ids = ids;
     if (role().attention_mask) input.attention_mask = rows(experience.mask, 0, count);
+    if (role().loss.token_logprob == TokenLogprob::fused_linear) {
+      auto [logprobs, entropies] = fused_outputs(*model_, input, role().loss);
+      out.logprobs = std::move(logprobs);
+      if (role().loss.train_entropy != Entropy::none) out.entropies = std::move(entropies);
+      return out;
+    }
     logits = model_->forward(input);
   }
-  TokenOutputs out;
   out.logprobs = tape::to(token_logprobs(logits, ids, role().loss), DType::fp32);
   if (role().loss.train_entropy != Entropy::none) out.entropies = token_entropies(logits, role().loss);
   logits.reset();

@@ -25,17 +25,19 @@ const std::uint16_t kPrompts = tape::operation_name("prompts"),
                     kRewards = tape::operation_name("rewards"),
                     kTrainingLoss = tape::operation_name("training_loss"),
                     kWarmup = tape::operation_name("caching_allocator_warmup"),
-                    kItems = tape::operation_name("num_items_in_batch");
+                    kItems = tape::operation_name("num_items_in_batch"),
+                    kMetric = tape::operation_name("metric"), kIndex = tape::operation_name("aten::index"),
+                    kNorm = tape::operation_name("grad_norm");
 
 /// PyTorch's allocator: sizes are multiples of a step; small tensors share segments of one size.
 constexpr Bytes kAllocatorStep = 512, kSmallSegment = 2 * kMiB;
 
+/// Tensors of a few numbers that come and go, by count of recordings: the search for each completion's end,
+/// and the metrics of a rollout, of a loss and of its KL term.
+constexpr int kEndSearch = 17, kRolloutMetrics = 132, kLossMetrics = 74, kDivergenceMetrics = 8;
+
 /// Rows that TRL forms entropies of at once.
 constexpr std::int64_t kEntropyRows = 128;
-
-bool has_begin_token(const Architecture& model) {
-  return model.family.rfind("qwen", 0) != 0;
-}
 
 Tensor last_columns(const Tensor& tensor, std::int64_t count) {
   return tape::slice(tensor, 1, tensor.size(1) - count, count);
@@ -91,8 +93,9 @@ class WithoutAdapters {
 }  // namespace
 
 Status TrlGrpoRole::build() {
-  // from_pretrained(device_map="auto") loads onto the device: buffers first, then room for all weights is
-  // taken at once and given back to the cache, into which the weights come.
+  // from_pretrained(device_map="auto") tries the device with a number and loads onto it: buffers first, then
+  // room for all weights is taken at once and given back to the cache, into which the weights come.
+  tape_.empty({1}, DType::int64, kWarmup).reset();
   tape_.set_stopped(true);
   const Status built = RoleProgram::build();
   tape_.set_stopped(false);
@@ -112,7 +115,7 @@ Status TrlGrpoRole::build() {
   for (const tape::ParameterSlot& slot : model_->parameters())
     if (!is_adapter(slot)) weights += slot.tensor->bytes();
   // What the cache already holds unused is left out.
-  const Bytes unused = buffers > 0 ? kSmallSegment - buffers : 0;
+  const Bytes unused = kSmallSegment - buffers;
   tape_.empty({std::max<Bytes>(0, weights - unused)}, DType::uint8, kWarmup).reset();
   for (const tape::ParameterSlot& slot : model_->parameters())
     if (!is_adapter(slot)) load(*slot.tensor);
@@ -123,7 +126,13 @@ Status TrlGrpoRole::build() {
 std::optional<Status> TrlGrpoRole::act(const Action& action, Experience& e) {
   switch (action.verb) {
     case Verb::take_prompts:
-      if (!training_loss_.defined()) training_loss_ = tape_.empty({}, DType::fp32, kTrainingLoss);
+      add_up_loss();
+      return Status{};
+    case Verb::take_rewards:
+      take_rewards(e);
+      return Status{};
+    case Verb::drop_prompts:
+      make_advantages(e);
       return Status{};
     case Verb::generate:
       generate_completions(e);
@@ -139,20 +148,31 @@ std::optional<Status> TrlGrpoRole::act(const Action& action, Experience& e) {
         (action.role == role().name && role().trained ? e.old_logprobs : e.ref_logprobs) = all_logprobs(e);
       }
       return Status{};
-    case Verb::loss:
-      form_loss(e);
-      return Status{};
-    case Verb::backward:
-      tape::backward(context_.engine, loss_);
-      loss_.reset();
-      return Status{};
-    case Verb::optimizer_step:
-      update();
-      return Status{};
     case Verb::end_step:
-      tape::drop(e.prompts, e.prompt_mask, e.sequences, e.mask, e.advantages, e.old_logprobs, e.ref_logprobs,
-                 e.rewards);
-      micro_batch_ = 0;
+      shuffle(e);
+      return Status{};
+    case Verb::loss:
+      action.output == Output::logits ? join_micro_batch(e) : form_loss(e);
+      return Status{};
+    case Verb::gather_logprobs: {
+      const tape::ComponentScope component(tape_, Component::activations);
+      gather_micro_batch(e);
+      return Status{};
+    }
+    case Verb::backward:
+      // Accelerate's own division by steps of accumulation.
+      tape::backward(context_.engine, tape::div_scalar(loss_));
+      return Status{};
+    case Verb::drop_outputs:
+      loss_ = tape::detach(loss_);
+      return Status{};
+    case Verb::optimizer_step: {
+      const tape::GradMode no_grad(tape_, false);
+      (action.parts & kGradients) != 0 ? clip() : optimizer_->step();
+      return Status{};
+    }
+    case Verb::release:
+      optimizer_->zero_grad();
       return Status{};
     default:
       return std::nullopt;
@@ -178,14 +198,19 @@ void TrlGrpoRole::generate_completions(Experience& e) {
   Tensor ids = tape_.empty({e.batch, e.prompt}, DType::int64, kPrompts);
   tape::SampleOptions options;
   options.new_tokens = e.response;
-  options.begin_token = has_begin_token(*role().model);
+  options.begin_token = false;
   options.length_processors = false;
   options.temperature = role().loss.temperature_copy;
   options.mask = tape_.empty({e.batch, e.prompt}, DType::int64, kMask);
   // PEFT generates with the model inside its wrapper, which Accelerate's forward does not reach.
   if (!role().lora) options.forward = [this](const tape::ModelInput& input) { return call(input); };
-  // The caller reads the sequences on the host.
-  tape::sample(*model_, ids, options).reset();
+  // The caller reads the sequences on the host, up to their end.
+  const Tensor sequences = tape::sample(*model_, ids, options);
+  small_tensors(kEndSearch);
+}
+
+void TrlGrpoRole::small_tensors(int count) {
+  for (int i = 0; i < count; ++i) tape_.empty({}, DType::fp32, kMetric).reset();
 }
 
 /// Prompts and completions come back from the host, padded; then all of them in one row each.
@@ -194,37 +219,68 @@ void TrlGrpoRole::make_experience(Experience& e) {
   const auto integers = [&](std::int64_t columns, std::uint16_t name) {
     return tape_.empty({e.batch, columns}, DType::int64, name);
   };
-  e.prompts = integers(e.prompt, kPrompts);
-  e.prompt_mask = integers(e.prompt, kMask);
-  e.outputs.clear();
-  e.outputs.push_back(integers(e.response, kCompletion));
-  e.outputs.push_back(integers(e.response, kMask));
-  e.sequences = integers(e.prompt + e.response, kCompletion);
-  e.mask = integers(e.prompt + e.response, kMask);
-  e.rewards = tape_.empty({e.batch}, DType::fp32, kRewards);
-  e.advantages = tape_.empty({e.batch}, DType::fp32, kRewards);
-  e.outputs.push_back(tape_.empty({}, DType::int64, kItems));
+  made_.items = tape_.empty({}, DType::int64, kItems);
+  made_.prompts = integers(e.prompt, kPrompts);
+  made_.prompt_mask = integers(e.prompt, kMask);
+  made_.ids = integers(e.response, kCompletion);
+  made_.mask = integers(e.response, kMask);
+  e.sequences = tape::cat(made_.prompts, made_.ids, 1);
+  e.mask = tape::cat(made_.prompt_mask, made_.mask, 1);
 }
 
-Tensor TrlGrpoRole::logprobs(const Experience& e, std::int64_t first, std::int64_t count, bool entropy) {
-  Tensor ids = tape::slice(e.sequences, 0, first, count);
-  Tensor mask = tape::slice(e.mask, 0, first, count);
+/// A column a reward function, filled from the host; then a look for rows without any.
+void TrlGrpoRole::take_rewards(Experience& e) {
+  const tape::ComponentScope component(tape_, Component::temporaries);
+  e.rewards = tape_.empty({e.batch, 1}, DType::fp32, kRewards);
+  tape_.empty({e.batch}, DType::fp32, kRewards).reset();
+  Tensor absent = tape_.empty({e.batch, 1}, DType::boolean, kRewards);
+  const Tensor rows = tape_.empty({e.batch}, DType::boolean, kRewards);
+  absent.reset();
+  const Tensor any = tape_.empty({}, DType::boolean, kRewards);
+}
+
+void TrlGrpoRole::make_advantages(Experience& e) {
+  const tape::ComponentScope component(tape_, Component::temporaries);
+  small_tensors(kRolloutMetrics);
+  made_.advantages = tape_.empty({e.batch}, DType::fp32, kRewards);
+  made_.old_logprobs = std::move(e.old_logprobs);
+  made_.ref_logprobs = std::move(e.ref_logprobs);
+  tape::drop(e.rewards, e.mask, e.sequences);
+}
+
+/// In another order, by an index from the host; then they take the place of the last generation's.
+void TrlGrpoRole::shuffle(Experience& e) {
+  const tape::ComponentScope component(tape_, Component::temporaries);
+  Completions shuffled;
+  shuffled.items = made_.items;
+  const std::vector<Tensor*> from = made_.tensors(), into = shuffled.tensors();
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (!from[i]->defined()) continue;
+    const Tensor order = tape_.empty({e.batch}, DType::int64, kIndex);
+    *into[i] = tape_.empty(tape::like(from[i]->shape()), from[i]->dtype(), kIndex);
+  }
+  made_ = {};
+  buffered_ = std::move(shuffled);
+  micro_batch_ = 0;
+}
+
+Tensor TrlGrpoRole::logprobs(const Tensor& ids, const Tensor& mask, std::int64_t response, bool entropy) {
   tape::ModelInput input;
   input.ids = ids;
   input.attention_mask = mask;
-  input.last_logits = e.response + 1;
+  input.last_logits = response + 1;
   Tensor logits = call(input);
   input = {};
   const tape::ComponentScope component(tape_, Component::logits);
   {
     const Tensor base = logits;
-    logits = last_columns(tape::slice(std::move(logits), 1, 0, e.response), e.response);
+    logits = last_columns(tape::slice(std::move(logits), 1, 0, response), response);
     logits = tape::div_in_place(std::move(logits), base);
   }
-  Tensor out = selective_log_softmax(logits, last_columns(ids, e.response));
+  Tensor out = selective_log_softmax(logits, last_columns(ids, response));
   if (entropy) {
     const tape::GradMode no_grad(tape_, false);
-    const Tensor unused = entropies(logits);
+    entropies_ = entropies(logits);
   }
   return out;
 }
@@ -234,9 +290,30 @@ Tensor TrlGrpoRole::all_logprobs(const Experience& e) {
   const tape::ComponentScope component(tape_, Component::temporaries);
   const WithoutCheckpoints plain(*model_);
   std::vector<Tensor> parts;
-  for (std::int64_t i = 0; i < e.batch; i += context_.micro_batch)
-    parts.push_back(logprobs(e, i, std::min(context_.micro_batch, e.batch - i), false));
+  for (std::int64_t i = 0; i < e.batch; i += context_.micro_batch) {
+    const std::int64_t count = std::min(context_.micro_batch, e.batch - i);
+    const Tensor ids = tape::slice(e.sequences, 0, i, count), mask = tape::slice(e.mask, 0, i, count);
+    parts.push_back(logprobs(ids, mask, e.response, false));
+  }
   return tape::cat(parts, 0);
+}
+
+/// The micro-batch's rows, prompts and completions joined again.
+void TrlGrpoRole::join_micro_batch(const Experience& e) {
+  const tape::ComponentScope component(tape_, Component::activations);
+  const std::int64_t rows = context_.micro_batch, first = micro_batch_ * rows % e.batch;
+  const auto part = [&](const Tensor& tensor) { return tape::slice(tensor, 0, first, rows); };
+  ids_ = tape::cat(part(buffered_.prompts), part(buffered_.ids), 1);
+  mask_ = tape::cat(part(buffered_.prompt_mask), part(buffered_.mask), 1);
+}
+
+/// One part only: it is joined nevertheless.
+void TrlGrpoRole::gather_micro_batch(const Experience& e) {
+  const Tensor alone = logprobs(ids_, mask_, e.response, true);
+  logprobs_ = tape::cat(std::span(&alone, 1), 0);
+  const tape::GradMode no_grad(tape_, false);
+  const Tensor entropies = std::move(entropies_);
+  entropies_ = tape::cat(std::span(&entropies, 1), 0);
 }
 
 void TrlGrpoRole::form_loss(const Experience& e) {
@@ -244,35 +321,41 @@ void TrlGrpoRole::form_loss(const Experience& e) {
   const std::int64_t rows = context_.micro_batch, first = micro_batch_ * rows % e.batch;
   ++micro_batch_;
   const auto part = [&](const Tensor& tensor) { return tape::slice(tensor, 0, first, rows); };
-  Tensor ids = tape_.empty({rows, e.prompt + e.response}, DType::int64, kCompletion);
-  Tensor joined_mask = tape_.empty({rows, e.prompt + e.response}, DType::int64, kMask);
-  Tensor logps = logprobs(e, first, rows, true);
+  const Tensor logps = std::move(logprobs_);
   Tensor divergence;
-  if (e.ref_logprobs.defined()) {
-    const Tensor reference = part(e.ref_logprobs);
+  if (buffered_.ref_logprobs.defined()) {
+    const Tensor reference = part(buffered_.ref_logprobs);
     Tensor gap = tape::sub(reference, logps);
     Tensor weighted = tape::exp(gap);
     Tensor again = tape::sub(reference, logps);
     divergence = tape::add_scalar(tape::sub(std::move(weighted), std::move(again)));
   }
-  Tensor advantages = tape::unsqueeze(part(e.advantages), 1);
-  Tensor old = e.old_logprobs.defined() ? part(e.old_logprobs) : tape::detach(logps);
+  Tensor advantages = tape::unsqueeze(part(buffered_.advantages), 1);
+  Tensor old = buffered_.old_logprobs.defined() ? part(buffered_.old_logprobs) : tape::detach(logps);
   Tensor ratio = tape::exp(tape::sub(logps, old));
   Tensor clipped = tape::clamp(ratio);
   Tensor plain = tape::mul(ratio, advantages);
   Tensor bounded = tape::mul(clipped, advantages);
   Tensor per_token = tape::neg(tape::minimum(plain, bounded));
   if (divergence.defined()) per_token = tape::add(per_token, tape::mul_scalar(divergence));
-  Tensor mask = part(e.outputs[1]);
+  Tensor mask = part(buffered_.mask);
   Tensor total = tape::sum(tape::mul(per_token, mask));
-  loss_ = tape::div_scalar(tape::div_scalar(std::move(total)));
+  Tensor tokens = tape_.empty({}, DType::fp32, kItems);
+  loss_ = tape::div(std::move(total), std::move(tokens));
+  small_tensors(kLossMetrics + (divergence.defined() ? kDivergenceMetrics : 0));
+  tape::drop(entropies_, mask_, ids_);
 }
 
-void TrlGrpoRole::update() {
-  const tape::GradMode no_grad(tape_, false);
+/// The trainer's sum: once made, then anew with each training step's loss, which stays until the next one.
+void TrlGrpoRole::add_up_loss() {
+  if (!loss_.defined() && training_loss_.defined()) return;
+  if (loss_.defined()) last_loss_ = std::move(loss_);
+  training_loss_ = tape_.empty({}, DType::fp32, kTrainingLoss);
+}
+
+void TrlGrpoRole::clip() {
   if (role().optimizer.clip) clip_gradients();
-  optimizer_->step();
-  optimizer_->zero_grad();
+  norm_ = tape_.empty({}, DType::fp32, kNorm);
 }
 
 }  // namespace headroom::phases

@@ -41,6 +41,7 @@ struct Holder {
 struct PhaseReport {
   int step = 0;  ///< init is -1, the first step 0
   std::string phase;
+  std::string within;                    ///< the later row of the same step that covers this one, or empty
   Bytes peak_device = 0, peak_host = 0;  ///< peak_host: of the node
   std::optional<Bytes> expected_device;  ///< the same with expected instead of longest sequences, when asked
   Bytes margin = 0;

@@ -33,6 +33,7 @@ Precision precision_of(const Settings& s, bool trained) {
 TokenLogprob token_logprob_of(const std::string& word) {
   if (word == "cross_entropy") return TokenLogprob::cross_entropy;
   if (word == "logsumexp") return TokenLogprob::logsumexp;
+  if (word == "fused") return TokenLogprob::fused_linear;
   if (word == "selective") return TokenLogprob::selective_log_softmax;
   return TokenLogprob::log_softmax;
 }
@@ -64,7 +65,8 @@ Role make_role(const Settings& s, const std::string& name) {
   role.attention_kernel = enum_from<AttentionKernel>(s.sdpa_kernel).value_or(AttentionKernel::by_gpu);
   role.attention_mask = s.pass_mask && body;
   role.loss.token_logprob = token_logprob_of(s.token_logprob);
-  role.loss.logits_fp32 = s.logits_fp32;
+  if (s.token_logprob == "fused") role.loss.chunk = s.fused_chunk;
+  role.loss.logits_fp32 = s.logits_fp32 && s.token_logprob != "fused";
   role.loss.kl = true;
   if (s.entropy != "none") role.loss.train_entropy = Entropy::backward;
   if (s.entropy == "chunked") role.loss.entropy_chunk = s.entropy_chunk;

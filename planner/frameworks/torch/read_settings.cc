@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kMost = cases::kMostSequences, kMostTokens = cases::kMostTokens;
 
-constexpr std::array<std::string_view, 50> kKeys = {"name",
+constexpr std::array<std::string_view, 51> kKeys = {"name",
                                                     "group",
                                                     "trace",
                                                     "actor",
@@ -36,6 +36,7 @@ constexpr std::array<std::string_view, 50> kKeys = {"name",
                                                     "clip",
                                                     "dropout_off",
                                                     "token_logprob",
+                                                    "fused_chunk",
                                                     "logits_fp32",
                                                     "grad_ckpt",
                                                     "reentrant",
@@ -131,6 +132,9 @@ void note_without_effect(Values& values, const Settings& s) {
       if (!read && values.given(key)) values.without_effect(key, why);
   };
   const bool sharded = s.precision == "fsdp";
+  note({"fused_chunk"}, s.token_logprob == "fused", "it is of `token_logprob: fused`");
+  note({"logits_fp32", "entropy_chunk"}, s.token_logprob != "fused",
+       "fused log-probs have no logits of all positions");
   note({"lora_targets"}, s.lora > 0, "nothing is adapted without a rank in `lora`");
   note({"reentrant"}, s.grad_ckpt, "nothing is checkpointed without `grad_ckpt: true`");
   note({"cpu_offload", "ref_offload", "reshard_after_forward", "shard_frozen"}, sharded,
@@ -183,8 +187,9 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v) {
   s.adam = v.word("adam", {"foreach", "fused", "loop", "8bit"}, "foreach");
   s.clip = v.flag("clip", true);
   s.dropout_off = v.flag("dropout_off", true);
-  s.token_logprob =
-      v.word("token_logprob", {"log_softmax", "cross_entropy", "logsumexp", "selective"}, "log_softmax");
+  s.token_logprob = v.word(
+      "token_logprob", {"log_softmax", "cross_entropy", "logsumexp", "selective", "fused"}, "log_softmax");
+  s.fused_chunk = v.integer("fused_chunk", 1, kMost, 512);
   s.logits_fp32 = v.flag("logits_fp32");
   s.grad_ckpt = v.flag("grad_ckpt");
   s.reentrant = v.flag("reentrant");

@@ -29,6 +29,7 @@ struct Settings : cases::MachineSettings {
   std::string adam = "foreach";
   bool clip = true, dropout_off = true;
   std::string token_logprob = "log_softmax";
+  std::int64_t fused_chunk = 512;
   bool logits_fp32 = false;
   std::string entropy = "none";
   std::int64_t entropy_chunk = 2048;

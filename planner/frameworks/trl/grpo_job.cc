@@ -44,39 +44,66 @@ When first_of(std::int64_t every) {
   return {.every = every, .from = 0, .shift = every - 1};
 }
 
-/// A part of the training step's row.
-PhaseSpec within_step(PhaseSpec phase) {
-  phase.within = "train_actor";
-  return phase;
+PhaseSpec part(std::string within, PhaseKind kind, std::vector<Action> actions, const char* name) {
+  PhaseSpec out = make_phase(kind, std::move(actions), name);
+  out.within = std::move(within);
+  return out;
+}
+
+PhaseSpec unshown(std::string within, Verb verb, Output output = Output::logprobs) {
+  PhaseSpec out = between_phases({role_action(verb, "actor", output)});
+  out.within = std::move(within);
+  return out;
+}
+
+/// Completions for the next training steps, and what scores them.
+std::vector<PhaseSpec> rollout_of(const Settings& s) {
+  Action generate = role_action(Verb::generate, "actor");
+  generate.engine = "rollout";
+  std::vector<PhaseSpec> out = {part("rollout", PhaseKind::generate, {generate}, "generate"),
+                                unshown("rollout", Verb::experience)};
+  // With adapters the reference is the policy itself: its forwards have one name.
+  const char* own = s.lora > 0 && s.beta != 0 ? "ref_logprob" : "old_logprob";
+  // Completions that outlive an optimizer step need the policy's log-probs of their own time.
+  if (s.accum % (s.steps_per_generation * s.num_iterations) != 0)
+    out.push_back(part("rollout", PhaseKind::actor_logprob, {role_action(Verb::forward, "actor")}, own));
+  if (s.beta != 0)
+    out.push_back(
+        part("rollout", PhaseKind::ref_logprob, {role_action(Verb::forward, "ref")}, "ref_logprob"));
+  out.push_back(part("rollout", PhaseKind::reward, {role_action(Verb::take_rewards, "actor")}, "reward"));
+  out.push_back(unshown("rollout", Verb::drop_prompts));
+  out.push_back(part("train_step", PhaseKind::generate, {}, "rollout"));
+  out.push_back(unshown("train_step", Verb::end_step));
+  return out;
 }
 
 /// Every training step: now and then completions for several of them, then one micro-batch, now and then an
-/// optimizer step.
+/// optimizer step. Rows are the trainer's calls within its calls.
 std::vector<PhaseSpec> step_of(const Settings& s) {
-  const std::int64_t every = s.steps_per_generation * s.num_iterations;
-  std::vector<PhaseSpec> out;
-  const auto rollout = [&](PhaseSpec spec) {
-    spec.when = first_of(every);
+  constexpr PhaseKind kTrain = PhaseKind::train_actor;
+  std::vector<PhaseSpec> out = {between_phases({role_action(Verb::take_prompts, "actor")})};
+  for (PhaseSpec& spec : rollout_of(s)) {
+    spec.when = first_of(s.steps_per_generation * s.num_iterations);
     out.push_back(std::move(spec));
-  };
-  rollout(between_phases({role_action(Verb::end_step, "actor"), role_action(Verb::take_prompts, "actor")}));
-  Action generate = role_action(Verb::generate, "actor");
-  generate.engine = "rollout";
-  rollout(within_step(make_phase(PhaseKind::generate, {generate})));
-  rollout(within_step(between_phases({role_action(Verb::experience, "actor")})));
-  // Completions that outlive an optimizer step need the policy's log-probs of their own time.
-  if (s.accum % every != 0) {
-    PhaseSpec own = within_step(make_phase(PhaseKind::actor_logprob, {role_action(Verb::forward, "actor")}));
-    own.reported = false;
-    rollout(std::move(own));
   }
-  if (s.beta != 0)
-    rollout(within_step(make_phase(PhaseKind::ref_logprob, {role_action(Verb::forward, "ref")})));
-  out.push_back(make_phase(PhaseKind::train_actor,
-                           {role_action(Verb::loss, "actor"), role_action(Verb::backward, "actor")}));
-  PhaseSpec update = make_phase(PhaseKind::train_actor, {role_action(Verb::optimizer_step, "actor")});
-  update.when.every = s.accum;
-  out.push_back(std::move(update));
+  out.push_back(unshown("loss_forward", Verb::loss, Output::logits));
+  out.push_back(part("loss_forward", kTrain, {role_action(Verb::gather_logprobs, "actor")}, "forward_logps"));
+  out.push_back(unshown("loss_forward", Verb::loss));
+  out.push_back(part("train_step", kTrain, {}, "loss_forward"));
+  out.push_back(part("train_step", kTrain, {role_action(Verb::backward, "actor")}, "backward"));
+  out.push_back(unshown("train_step", Verb::drop_outputs));
+  out.push_back(part("train_actor", kTrain, {}, "train_step"));
+  out.push_back(unshown("train_actor", Verb::take_prompts));
+  std::vector<PhaseSpec> update = {
+      between_phases({parts_action(Verb::optimizer_step, "actor", kGradients)}),
+      part("train_actor", kTrain, {role_action(Verb::optimizer_step, "actor")}, "optimizer_step"),
+      between_phases({parts_action(Verb::release, "actor", kGradients)})};
+  update.front().within = "train_actor";
+  for (PhaseSpec& spec : update) {
+    spec.when.every = s.accum;
+    out.push_back(std::move(spec));
+    if (out.back().name == "optimizer_step") out.push_back(make_phase(kTrain));
+  }
   return out;
 }
 

@@ -9,7 +9,8 @@ namespace headroom::trl {
 /// then only `case`, `device`, `total_memory` and `alloc_conf` are read).
 ///
 /// Of both: trainer: grpo (default) | ppo. model: config.json values. batch (or per_device_train_batch_size).
-/// accum (or gradient_accumulation_steps). prompt: tokens. dtype: float32 | bfloat16, of the loaded weights.
+/// accum (or gradient_accumulation_steps). prompt: tokens. dtype: float32 | bfloat16 |
+/// float16, of the loaded weights.
 /// optim: adamw_torch_fused | adamw_torch. temperature: of generation (1; PPO: 0.7).
 ///
 /// GRPO: steps_per_generation: micro-batches that one generation fills (accum). response (or
@@ -17,6 +18,11 @@ namespace headroom::trl {
 /// numbers. beta: the KL coefficient; a reference model (with lora: the adapters off) when not 0. bf16:
 /// autocast (true). lora: rank; lora_targets: names of layers (all-linear). grad_ckpt (or
 /// gradient_checkpointing): flag. loss_type: dapo | grpo | bnpo | dr_grpo, of one size.
+///
+/// Rows of a training step, calls within calls: generate, old_logprob (where completions outlive an update;
+/// with adapters and beta of the name ref_logprob), ref_logprob and reward in rollout, rollout in train_step;
+/// forward_logps in loss_forward, which with backward is in train_step; optimizer_step; train_actor covers
+/// all.
 ///
 /// PPO: response (or response_length): tokens. steps: updates of batch times accum sequences (or
 /// total_episodes: sequences). epochs (or num_ppo_epochs): 1. num_mini_batches: 1. rollout_batch (or

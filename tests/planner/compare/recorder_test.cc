@@ -102,6 +102,41 @@ TEST(Measured, PhasesWithinPhasesStay) {
   EXPECT_EQ(measured->phases[0].phase, "actor_logprob");
 }
 
+/// A trainer's calls within its calls: a row a step and name, and the update as the largest of its parts.
+TEST(Measured, CallsWithinCallsAreRowsOfTheirStep) {
+  const auto document = parse_document(R"({"phases": [
+    {"step": -1, "phase": "init", "depth": 0, "peak_alloc": 5, "peak_reserved": 8, "n_allocs": 1},
+    {"step": 0, "phase": "generate", "depth": 3, "peak_alloc": 9, "peak_reserved": 12, "n_allocs": 20},
+    {"step": 0, "phase": "generate", "depth": 3, "peak_alloc": 7, "peak_reserved": 13, "n_allocs": 30},
+    {"step": 0, "phase": "backward", "depth": 2, "peak_alloc": 20, "peak_reserved": 30, "n_allocs": 2},
+    {"step": 0, "phase": "train_step", "depth": 1, "peak_alloc": 21, "peak_reserved": 31, "n_allocs": 60},
+    {"step": 0, "phase": "optimizer_step", "depth": 1, "peak_alloc": 25, "peak_reserved": 29, "n_allocs": 4},
+    {"step": 1, "phase": "train_step", "depth": 1, "peak_alloc": 22, "peak_reserved": 31, "n_allocs": 61},
+    {"step": -1, "phase": "train_all", "depth": 0, "peak_alloc": 25, "peak_reserved": 31, "n_allocs": 200}]})",
+                                       "run.json");
+  ASSERT_TRUE(document) << document.error().text();
+  const auto measured = measured_of(*document, "run.json");
+  ASSERT_TRUE(measured) << measured.error().text();
+  std::vector<std::string> names;
+  for (const MeasuredPhase& phase : measured->phases)
+    names.push_back(std::to_string(phase.step) + " " + phase.phase);
+  EXPECT_EQ(names, (std::vector<std::string>{"-1 init", "0 generate", "0 backward", "0 train_step",
+                                             "0 optimizer_step", "0 train_actor", "1 train_step",
+                                             "1 train_actor", "-1 train_all"}));
+  EXPECT_EQ(measured->phases[1].peak_reserved, 13);
+  EXPECT_EQ(measured->phases[1].n_allocs, 50);
+  EXPECT_EQ(measured->phases[1].depth, 3);
+  EXPECT_EQ(measured->phases[5].peak_allocated, 25);
+  EXPECT_EQ(measured->phases[5].peak_reserved, 31);
+  Report report;
+  for (Bytes peak : {30, 40}) {
+    PhaseReport& phase = report.devices.emplace_back().phases.emplace_back();
+    phase.phase = "train_step";
+    phase.processes.emplace_back().peak_allocated = peak;
+  }
+  EXPECT_EQ(compare(report, *measured).back().peak_allocated, 40) << "all steps as one";
+}
+
 TEST(Compare, HoldsLaterStepsAgainstTheLastPredictedOne) {
   Report report;
   for (int step = 0; step < 2; ++step) {

@@ -69,6 +69,28 @@ TEST(PhaseRows, StepsStayApart) {
   EXPECT_EQ(rows.take().size(), 2u);
 }
 
+TEST(PhaseRows, WhatLiesWithinPassesThroughTheRowsAround) {
+  PhaseRows rows;
+  rows.add(phase("generate", true, "rollout"), row("generate", 90, {process("trainer", 1, 80, 2)}), true);
+  rows.add(phase("ids", false, "rollout"), row("ids", 20, {process("trainer", 2, 20, 9)}), false);
+  rows.add(phase("rollout", true, "step"), row("rollout", 9, {process("trainer", 9, 9, 9)}), true);
+  rows.add(phase("step"), row("step", 9, {process("trainer", 9, 9, 9)}), true);
+  const std::vector<PhaseReport> all = rows.take();
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].within, "rollout");
+  EXPECT_EQ(all[1].within, "step");
+  EXPECT_EQ(all[2].within, "");
+  for (std::size_t i : {1u, 2u}) {
+    EXPECT_EQ(all[i].peak_device, 90);
+    EXPECT_EQ(all[i].processes[0].allocated_start, 1);
+    EXPECT_EQ(all[i].processes[0].peak_allocated, 80);
+    EXPECT_EQ(all[i].processes[0].allocated_end, 9);
+  }
+  EXPECT_EQ(all[1].processes[0].n_allocs, 3);
+  EXPECT_EQ(all[2].processes[0].n_allocs, 4) << "each counted once";
+  EXPECT_EQ(all[0].seconds + all[1].seconds + all[2].seconds, 4) << "seconds are one row's only";
+}
+
 TEST(PhaseRows, APhaseWithinALaterRowPassesItsPeaksOn) {
   PhaseRows rows;
   EXPECT_EQ(

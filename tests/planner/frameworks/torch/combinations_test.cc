@@ -28,7 +28,7 @@ const std::vector<Choice>& choices() {
       {"adam", {"foreach", "fused", "loop"}},
       {"clip", {"true", "false"}},
       {"dropout_off", {"true", "false"}},
-      {"token_logprob", {"log_softmax", "cross_entropy", "logsumexp"}},
+      {"token_logprob", {"log_softmax", "cross_entropy", "logsumexp", "fused"}},
       {"logits_fp32", {"true", "false"}},
       {"grad_ckpt", {"true", "false"}},
       {"reentrant", {"true", "false"}},

@@ -115,6 +115,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Bad{"ref_offload: true", "ref_offload", "fsdp"},
                     Bad{"reshard_after_forward: false", "reshard_after_forward", "fsdp"},
                     Bad{"shard_frozen: false", "shard_frozen", "fsdp"},
+                    Bad{"fused_chunk: 64", "fused_chunk", "fused"},
+                    Bad{"token_logprob: fused\nlogits_fp32: true", "logits_fp32", "no logits"},
                     Bad{"precision: fsdp\nshard_frozen: false\nref_offload: true", "ref_offload", "frozen"},
                     Bad{"algo: grpo\ncritic: {model_type: gpt2, n_layer: 2, n_head: 2, n_embd: 64}", "critic",
                         "neither"}));
@@ -148,6 +150,19 @@ TEST(Lora, TargetsAreReadAsPeftReadsThem) {
   EXPECT_EQ(some->job.role("actor")->lora->targets, std::vector<std::string>{"q_proj"});
   ASSERT_EQ(some->warnings.size(), 1u);
   EXPECT_THAT(some->warnings[0].message, HasSubstr("c_attn"));
+}
+
+/// Logits of some positions at a time: the log-prob pass holds 16 bytes a number of one chunk.
+TEST(FusedLogprobs, HoldOneChunkOfLogits) {
+  const auto held = [&](const std::string& keys) {
+    const Report report =
+        *simulate(read("algo: grpo\nno_generate: true\nbatch: 2\nprompt: 1024\n" + keys)->job, {});
+    for (const PhaseReport& phase : report.devices[0].phases)
+      if (phase.phase == "ref_logprob") return phase.processes[0].at_peak_allocated[Component::logits];
+    return Bytes{0};
+  };
+  EXPECT_EQ(held("token_logprob: fused\nfused_chunk: 2048"), 32 * kMiB) << "2048 x 1000 x 16, in 2 MiB";
+  EXPECT_GT(held("token_logprob: log_softmax"), 2 * 1039 * 1000 * 2);
 }
 
 /// Every rank runs its own copy: only the barrier's number is more.
@@ -210,7 +225,10 @@ INSTANTIATE_TEST_SUITE_P(
         Effect{LONG, LONG "activation_offload: true", -1}, Effect{LONG, LONG "logits_fp32: true", 1},
         Effect{LONG, LONG "token_logprob: logsumexp", 1}, Effect{LONG, LONG "entropy: eager", 1},
         Effect{LONG "entropy: eager", LONG "entropy: chunked\nentropy_chunk: 256", -1},
-        Effect{LONG, LONG "token_logprob: selective", -1}, Effect{LONG, LONG "logprob_micro_batch: 1", 0},
+        Effect{LONG, LONG "token_logprob: selective", -1}, Effect{LONG, LONG "token_logprob: fused", -1},
+        Effect{LONG "token_logprob: fused", LONG "token_logprob: fused\nfused_chunk: 4096", 1},
+        Effect{LONG "token_logprob: fused\nentropy: eager", LONG "entropy: eager", 1},
+        Effect{LONG, LONG "logprob_micro_batch: 1", 0},
         Effect{LONG, "no_generate: true\nprompt: 512\nresponse: 512\nbatch: 8\nmicro_batch: 2", -1},
         Effect{WIDE, WIDE "precision: fp32", 1}, Effect{WIDE, WIDE "precision: master", 1},
         Effect{WIDE, WIDE "precision: fp16", 0}, Effect{WIDE, WIDE "adam: fused", -1},

@@ -43,6 +43,18 @@ const ProcessPhase& row(const Report& report, const std::string& phase, int step
 
 using Names = std::vector<std::string>;
 
+const Names kNone, kUpdate = {"optimizer_step"}, kScored = {"generate", "reward", "rollout"},
+                   kOwn = {"generate", "old_logprob", "reward", "rollout"};
+
+/// A training step's rows: what its rollout has, then its micro-batch, then its update.
+Names grpo_rows(const Names& rollout, const Names& update) {
+  Names out = rollout;
+  for (const char* name : {"forward_logps", "loss_forward", "backward", "train_step"}) out.emplace_back(name);
+  out.insert(out.end(), update.begin(), update.end());
+  out.emplace_back("train_actor");
+  return out;
+}
+
 TEST(Trl, IsDetectedByItsTrainer) {
   const Result<ReadJob> read = test::read_case(kCase);
   ASSERT_TRUE(read) << read.error().text();
@@ -88,9 +100,9 @@ TEST(Trl, WeightsMayBeHalves) {
 
 TEST(Trl, CompletionsAreMadeForAWholeAccumulation) {
   const Report report = simulated({"accum=2", "num_iterations=2", "steps=4"});
-  const Names with = {"generate", "train_actor"}, without = {"train_actor"};
   for (int step = 0; step < 8; ++step)
-    EXPECT_EQ(rows(report, step), step % 4 == 0 ? with : without) << "step " << step;
+    EXPECT_EQ(rows(report, step), grpo_rows(step % 4 == 0 ? kOwn : kNone, step % 2 == 1 ? kUpdate : kNone))
+        << "step " << step;
 }
 
 TEST(Trl, ReadsTheNamesOfGrpoConfigToo) {
@@ -108,9 +120,8 @@ TEST(Trl, ReadsTheNamesOfGrpoConfigToo) {
 
 TEST(Trl, OneGenerationMayFillSeveralOptimizerSteps) {
   const Report report = simulated({"steps_per_generation=2", "steps=4"});
-  const Names with = {"generate", "train_actor"}, without = {"train_actor"};
   for (int step = 0; step < 4; ++step)
-    EXPECT_EQ(rows(report, step), step % 2 == 0 ? with : without) << "step " << step;
+    EXPECT_EQ(rows(report, step), grpo_rows(step % 2 == 0 ? kOwn : kNone, kUpdate)) << "step " << step;
 }
 
 TEST(Trl, SettingsHaveTheirEffects) {
@@ -140,10 +151,37 @@ TEST(Trl, GenerationKeepsTheDropoutOfTheFamily) {
 }
 
 TEST(Trl, AReferenceHasItsRow) {
-  EXPECT_EQ(rows(simulated({"beta=0.04"}), 0), (Names{"generate", "ref_logprob", "train_actor"}));
+  EXPECT_EQ(rows(simulated({"beta=0.04"}), 0),
+            grpo_rows({"generate", "ref_logprob", "reward", "rollout"}, kUpdate));
+  // With adapters the policy's own log-probs are formed by the same model: calls of one name.
+  EXPECT_EQ(rows(simulated({"beta=0.04", "lora=4", "num_iterations=2"}), 0),
+            grpo_rows({"generate", "ref_logprob", "reward", "rollout"}, kUpdate));
   // Adapters off: no second model.
   EXPECT_LT(row(simulated({"beta=0.04", "lora=4"}), "init", -1).allocated_end,
             row(simulated({"beta=0.04"}), "init", -1).allocated_end * 3 / 4);
+}
+
+/// Calls within calls: an outer one begins and ends with its own code, and covers what the inner ones took.
+TEST(Trl, RowsNest) {
+  const Report report = simulated({"beta=0.04"});
+  for (const PhaseReport& phase : report.devices[0].phases) {
+    if (phase.within.empty()) continue;
+    const ProcessPhase &inner = phase.processes[0], &outer = row(report, phase.within, phase.step);
+    EXPECT_LE(inner.peak_allocated, outer.peak_allocated) << phase.phase;
+    EXPECT_LE(inner.peak_reserved, outer.peak_reserved) << phase.phase;
+    EXPECT_LE(inner.n_allocs, outer.n_allocs) << phase.phase;
+  }
+  const ProcessPhase &step = row(report, "train_step", 1), &rollout = row(report, "rollout", 1),
+                     &loss = row(report, "loss_forward", 1), &backward = row(report, "backward", 1);
+  EXPECT_EQ(step.allocated_start, rollout.allocated_start);
+  EXPECT_EQ(loss.allocated_end, backward.allocated_start);
+  // Ids and masks of a joined micro-batch, 768 bytes each: what the forward finds and the loss does not.
+  EXPECT_EQ(row(report, "forward_logps", 1).allocated_start, loss.allocated_start + 2 * 1024);
+  // Six tensors are put in another order, each by an index.
+  EXPECT_EQ(step.n_allocs, rollout.n_allocs + loss.n_allocs + backward.n_allocs + 2 * 6);
+  EXPECT_EQ(row(report, "rollout", 0).n_allocs, row(report, "generate", 0).n_allocs +
+                                                    row(report, "ref_logprob", 0).n_allocs +
+                                                    row(report, "reward", 0).n_allocs + 7 + 133);
 }
 
 TEST(Trl, ATrainingStepCoversItsRollout) {
