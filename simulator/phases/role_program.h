@@ -31,6 +31,7 @@ struct RoleContext {
   double* repeat = nullptr;                   ///< how many equal pieces of work the running one stands for
   std::int64_t world = 1, rank = 0;           ///< of the pool that the role is spread over
   tape::megatron::ProcessBuffers* process = nullptr;  ///< of this process, whatever role
+  std::function<Bytes()> unused;                      ///< what the process has reserved and not allocated
   std::function<void()>
       communicator_made;  ///< to be called where one is made that others' memory lies around
 };

@@ -126,6 +126,7 @@ Status Trainer::build(const Action& action) {
                       .role = *role,
                       .packed_train = {},
                       .packed_forward = {},
+                      .unused = unused,
                       .communicator_made = communicator_made};
   context.ranks = shard_group_size(job_, *role);
   context.micro_batch = role->train.sequences > 0 ? role->train.sequences : experience_.batch;

@@ -135,6 +135,10 @@ class ProgramProcess final : public TrainerProcess {
         timed_(blocks_.memory(), hardware, pool.gpus_per_node),
         program_(job, timed_, phases::traits_of(hardware), rank) {
     program_.repeat = &timed_.repeat;
+    program_.unused = [this] {
+      const State state = blocks_.now();
+      return std::max<Bytes>(state.reserved - state.allocated.total(), 0);
+    };
     program_.communicator_made = [this, made = communicator_allocations(hardware.nccl, pool.gpus())] {
       blocks_.take_addresses(made);
     };

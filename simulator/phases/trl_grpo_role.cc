@@ -29,9 +29,6 @@ const std::uint16_t kPrompts = tape::operation_name("prompts"),
                     kMetric = tape::operation_name("metric"), kIndex = tape::operation_name("aten::index"),
                     kNorm = tape::operation_name("grad_norm");
 
-/// PyTorch's allocator: sizes are multiples of a step; small tensors share segments of one size.
-constexpr Bytes kAllocatorStep = 512, kSmallSegment = 2 * kMiB;
-
 /// Tensors of a few numbers that come and go, by count of recordings: the search for each completion's end,
 /// and the metrics of a rollout, of a loss and of its KL term.
 constexpr int kEndSearch = 17, kRolloutMetrics = 132, kLossMetrics = 74, kDivergenceMetrics = 8;
@@ -104,19 +101,16 @@ Status TrlGrpoRole::build() {
     if (tensor.defined() && tensor->storage->block == kNoBlock)
       tape_.regrow_storage(tensor, tensor->storage->bytes);
   };
-  Bytes buffers = 0, weights = 0;
-  for (const Tensor* buffer : model_->buffers()) {
-    load(*buffer);
-    buffers += ceil_div(buffer->bytes(), kAllocatorStep) * kAllocatorStep;
-  }
+  for (const Tensor* buffer : model_->buffers()) load(*buffer);
   const auto is_adapter = [](const tape::ParameterSlot& slot) {
     return slot.name.find(".lora_") != std::string::npos;
   };
+  Bytes weights = 0;
   for (const tape::ParameterSlot& slot : model_->parameters())
     if (!is_adapter(slot)) weights += slot.tensor->bytes();
   // What the cache already holds unused is left out.
-  const Bytes unused = kSmallSegment - buffers;
-  tape_.empty({std::max<Bytes>(0, weights - unused)}, DType::uint8, kWarmup).reset();
+  const Bytes unused = context_.unused ? context_.unused() : 0;
+  tape_.empty({std::max<Bytes>(0, weights - unused) / 2 * 2}, DType::uint8, kWarmup).reset();
   for (const tape::ParameterSlot& slot : model_->parameters())
     if (!is_adapter(slot)) load(*slot.tensor);
   for (const tape::ParameterSlot& slot : model_->parameters()) load(*slot.tensor);
