@@ -54,6 +54,7 @@ Decoder read_decoder(Config& config, const Defaults& defaults) {
   decoder.max_positions = read_positions(config, defaults.max_positions);
   decoder.tied_embeddings = config.flag("tie_word_embeddings", defaults.tied);
   decoder.embedding_dim = decoder.hidden;
+  decoder.attention_dropout = config.number("attention_dropout", 0);
   decoder.final_norm = rms_norm(decoder.hidden);
   return decoder;
 }

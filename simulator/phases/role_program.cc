@@ -89,10 +89,9 @@ Status RoleProgram::build() {
   options.head = r.head;
   HEADROOM_ASSIGN(model_, tape::make_model(tape_, *r.model, r.name, options));
   model_->engine = &context_.engine;
-  if (r.lora) {
-    tape::add_lora(*model_, *r.lora);
-    model_->embeddings_require_grad = r.recompute.kind != RecomputeKind::none;
-  }
+  if (r.lora) tape::add_lora(*model_, *r.lora);
+  // gradient_checkpointing_enable() sees to it, with adapters or without.
+  model_->embeddings_require_grad = r.trained && r.recompute.kind != RecomputeKind::none;
   return {};
 }
 
@@ -400,28 +399,7 @@ void RoleProgram::move(unsigned parts, bool device, bool) {
       one(state.average_maxima);
       one(state.square_average_maxima);
     }
-  if ((parts & kWeights) != 0) {
-    // Module by module: the body's buffers come before a head of its own.
-    const Tensor* head = &model_->head_table();
-    bool moved = false;
-    // A scalar one is the embedding's scale and goes with its table.
-    const auto move_scale = [&] {
-      for (const Tensor* buffer : model_->buffers())
-        if (buffer->defined() && buffer->rank() == 0) one(*buffer);
-    };
-    const auto move_buffers = [&] {
-      if (!moved)
-        for (const Tensor* buffer : model_->buffers())
-          if (buffer->defined() && buffer->rank() > 0) one(*buffer);
-      moved = true;
-    };
-    for (const tape::ParameterSlot& slot : model_->parameters()) {
-      if (slot.tensor == head && !slot.embedding) move_buffers();
-      one(*slot.tensor);
-      if (slot.embedding) move_scale();
-    }
-    move_buffers();
-  }
+  if ((parts & kWeights) != 0) model_->in_module_order(one);
   if ((parts & kMasterWeights) != 0)
     for (const Tensor& master : masters_) one(master);
 }

@@ -112,15 +112,7 @@ Status TrlPpoRole::build() {
     if (tensor.defined() && tensor->storage->block == kNoBlock)
       tape_.regrow_storage(tensor, tensor->storage->bytes);
   };
-  const Tensor* head = &model_->head_table();
-  const auto load_buffers = [&] {
-    for (const Tensor* buffer : model_->buffers()) load(*buffer);
-  };
-  for (const tape::ParameterSlot& slot : model_->parameters()) {
-    if (slot.tensor == head && !slot.embedding) load_buffers();
-    load(*slot.tensor);
-  }
-  load_buffers();
+  model_->in_module_order(load);
   return {};
 }
 

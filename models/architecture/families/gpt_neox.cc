@@ -17,7 +17,6 @@ void describe(Config& config, Architecture& model) {
   Decoder& decoder = model.decoder = read_decoder(config, kDefaults);
   decoder.final_norm = layer_norm(decoder.hidden);
   decoder.dropout = config.number("hidden_dropout", 0);
-  decoder.attention_dropout = config.number("attention_dropout", 0);
 
   Layer layer;
   layer.residual =

@@ -16,7 +16,6 @@ void describe(Config& config, Architecture& model) {
   decoder.position_rows = decoder.max_positions + 2;
   decoder.embedding_dim = config.size("word_embed_proj_dim", decoder.hidden);
   decoder.dropout = config.number("dropout", 0.1);
-  decoder.attention_dropout = config.number("attention_dropout", 0);
   Norm norm = layer_norm(decoder.hidden);
   norm.weight = norm.bias = affine;
   decoder.final_norm = before && !config.flag("_remove_final_layer_norm", false) ? norm : Norm{};

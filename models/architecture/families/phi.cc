@@ -13,7 +13,6 @@ void describe(Config& config, Architecture& model) {
   decoder.final_norm = layer_norm(decoder.hidden);
   decoder.head_bias = true;
   decoder.dropout = config.number("resid_pdrop", 0);
-  decoder.attention_dropout = config.number("attention_dropout", 0);
   Layer layer;
   layer.residual = ResidualKind::parallel;
   layer.attention_norm = layer_norm(decoder.hidden);

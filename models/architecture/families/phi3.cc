@@ -16,7 +16,6 @@ void describe(Config& config, Architecture& model) {
   layer.attention.rotary_dim = read_rotary_dim(config, layer.attention.head_dim, 1);
   layer.mlp.fused_gate_up = true;
   decoder.dropout = config.number("resid_pdrop", 0);
-  decoder.attention_dropout = config.number("attention_dropout", 0);
   const SlidingRule rule{.window = config.size_or_none("sliding_window", 0)};
   decoder.groups = read_sliding_layers(config, decoder.layers, layer, rule);
 }

@@ -14,7 +14,6 @@ void describe(Config& config, Architecture& model) {
   Layer layer = read_layer(config, kDefaults, decoder.hidden);
   decoder.final_norm = layer.attention_norm = layer.mlp_norm = layer_norm(decoder.hidden);
   decoder.dropout = config.number("hidden_dropout", 0);
-  decoder.attention_dropout = config.number("attention_dropout", 0);
   layer.attention.qkv_bias = config.flag("use_qkv_bias", false);
   layer.attention.output_bias = false;
   layer.attention.rotary_dim = read_rotary_dim(config, layer.attention.head_dim, 0.25);

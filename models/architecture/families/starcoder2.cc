@@ -21,7 +21,6 @@ void describe(Config& config, Architecture& model) {
   const bool biases = config.flag("use_bias", true);
   decoder.final_norm = layer.attention_norm = layer.mlp_norm = layer_norm(decoder.hidden);
   decoder.dropout = config.number("residual_dropout", 0);
-  decoder.attention_dropout = config.number("attention_dropout", 0);
   layer.attention.qkv_bias = layer.attention.output_bias = biases;
   layer.mlp.kind = MlpKind::plain;
   layer.mlp.bias = biases;

@@ -23,7 +23,7 @@ Autocast::~Autocast() {
   state.enabled = enabled_;
   state.dtype = dtype_;
   if (--state.depth == 0)
-    for (auto& [source, cast] : state.cache) cast.reset();
+    for (auto& [source, cast] : state.cache) drop(source, cast);
   if (state.depth == 0) state.cache.clear();
 }
 
@@ -34,9 +34,9 @@ Tensor autocast_cast(const Tensor& tensor, Tape& tape) {
       tensor.dtype() == DType::fp32 && tensor->requires_grad && tensor.is_leaf() && !tensor->view;
   if (!cached) return to(tensor, state.dtype);
   for (auto& [source, cast] : state.cache)
-    if (source == tensor.record()) return cast;
+    if (source.record() == tensor.record()) return cast;
   Tensor cast = to(tensor, state.dtype);
-  state.cache.emplace_back(tensor.record(), cast);
+  state.cache.emplace_back(tensor, cast);
   return cast;
 }
 

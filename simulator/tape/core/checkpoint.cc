@@ -37,6 +37,41 @@ class RecomputeModes {
   Autocast autocast_;  ///< a region of its own: the weights' casts go with it
 };
 
+/// What a region is given beside its input. Keyword arguments stay with the closure, positional ones are
+/// saved by the node that saves the input.
+class Arguments {
+ public:
+  Arguments(std::vector<Tensor> captured, std::size_t positional)
+      : captured_(std::move(captured)), first_(captured_.size() - positional) {}
+  ~Arguments() {
+    for (Tensor& tensor : captured_) tensor.reset();
+  }
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
+
+  std::span<const Tensor> all() const { return captured_; }
+  /// Called once the first run is over.
+  void save_positional(Tape& tape, Node& node) {
+    for (std::size_t i = first_; i < captured_.size(); ++i) {
+      saved_.push_back(captured_[i].defined());
+      if (captured_[i].defined()) tape.save(&node, captured_[i]);
+      captured_[i].reset();
+    }
+  }
+  std::vector<Tensor> unpacked(const Node& node) const {
+    std::vector<Tensor> out = captured_;
+    std::size_t next = 1;
+    for (std::size_t i = 0; i < saved_.size(); ++i)
+      if (saved_[i]) out[first_ + i] = node.unpack(next++);
+    return out;
+  }
+
+ private:
+  std::vector<Tensor> captured_;
+  std::size_t first_;  ///< of the positional ones
+  std::vector<bool> saved_;
+};
+
 AutocastState modes_of(Tape& tape) {
   const AutocastState& state = tape.autocast();
   AutocastState copy;
@@ -47,11 +82,11 @@ AutocastState modes_of(Tape& tape) {
 
 class Frame : public SavedTensorHooks {
  public:
-  Frame(Tape& tape, Region region, std::vector<Tensor> captured)
-      : tape_(tape), region_(std::move(region)), captured_(std::move(captured)), modes_(modes_of(tape)) {}
-  ~Frame() override {
-    for (Tensor& tensor : captured_) tensor.reset();
-  }
+  Frame(Tape& tape, Region region, std::vector<Tensor> captured, std::size_t positional)
+      : tape_(tape),
+        region_(std::move(region)),
+        arguments_(std::move(captured), positional),
+        modes_(modes_of(tape)) {}
 
   void keep_input(const Tensor& input) {
     saver_ = NodeRef(tape_.node(kInputSaver, no_backward, {}));
@@ -59,7 +94,9 @@ class Frame : public SavedTensorHooks {
     input_requires_grad_ = input.requires_grad();
   }
 
-  Tensor run(const Tensor& input) { return region_(input, captured_); }
+  Tensor run(const Tensor& input) { return region_(input, arguments_.all()); }
+  /// Under the hooks that surround the region, as the input.
+  void keep_positional() { arguments_.save_positional(tape_, *saver_.get()); }
 
   std::uint64_t pack(const Tensor&) override { return count_++; }
 
@@ -98,7 +135,8 @@ class Frame : public SavedTensorHooks {
       const Tensor input = saver_->unpack(0);
       Tensor again = tape_.alias(input, input.shape(), 0, input->view);
       again->requires_grad = input_requires_grad_;
-      Tensor output = region_(again, captured_);
+      const std::vector<Tensor> given = arguments_.unpacked(*saver_.get());
+      Tensor output = region_(again, given);
       tape_.set_stopped(false);
     }
     tape_.saved_tensor_hooks().pop_back();
@@ -107,7 +145,7 @@ class Frame : public SavedTensorHooks {
   Tape& tape_;
   Region region_;
   NodeRef saver_;
-  std::vector<Tensor> captured_;
+  Arguments arguments_;
   AutocastState modes_;
   std::size_t count_ = 0;
   bool recomputed_ = false, input_requires_grad_ = false;
@@ -116,23 +154,23 @@ class Frame : public SavedTensorHooks {
 
 class Reentrant : public Function {
  public:
-  Reentrant(Tape& tape, Engine& engine, Region region, std::vector<Tensor> captured)
+  Reentrant(Tape& tape, Engine& engine, Region region, std::vector<Tensor> captured, std::size_t positional)
       : tape_(tape),
         engine_(engine),
         region_(std::move(region)),
-        captured_(std::move(captured)),
+        arguments_(std::move(captured), positional),
         modes_(modes_of(tape)) {}
-  ~Reentrant() override {
-    for (Tensor& tensor : captured_) tensor.reset();
-  }
+  void save(Node& node) { arguments_.save_positional(tape_, node); }
   void backward(Node& node, std::span<Tensor> incoming, std::span<Tensor> outgoing) override {
     const Tensor input = node.unpack(0);
+    const std::vector<Tensor> given = arguments_.unpacked(node);
     Tensor leaf, output;
     {
       const RecomputeModes modes(tape_, modes_);
       leaf = detach(input);
       leaf->requires_grad = true;
-      output = region_(leaf, captured_);
+      leaf->view = false;  // as autocast sees it: its cast is kept like a weight's
+      output = region_(leaf, given);
     }
     tape::backward(engine_, output, incoming[0]);
     outgoing[0] = leaf.grad();
@@ -143,7 +181,7 @@ class Reentrant : public Function {
   Tape& tape_;
   Engine& engine_;
   Region region_;
-  std::vector<Tensor> captured_;
+  Arguments arguments_;
   AutocastState modes_;
 };
 
@@ -181,18 +219,20 @@ class HostCopies : public SavedTensorHooks {
 
 }  // namespace
 
-Tensor checkpoint(Tape& tape, Region region, const Tensor& input, std::vector<Tensor> captured) {
+Tensor checkpoint(Tape& tape, Region region, const Tensor& input, std::vector<Tensor> captured,
+                  std::size_t positional) {
   if (!tape.grad_enabled()) return region(input, captured);
-  const auto frame = std::make_shared<Frame>(tape, std::move(region), std::move(captured));
+  const auto frame = std::make_shared<Frame>(tape, std::move(region), std::move(captured), positional);
   frame->keep_input(input);
   tape.saved_tensor_hooks().push_back(frame);
   Tensor output = frame->run(input);
   tape.saved_tensor_hooks().pop_back();
+  frame->keep_positional();
   return output;
 }
 
 Tensor checkpoint_reentrant(Tape& tape, Engine& engine, Region region, const Tensor& input,
-                            std::vector<Tensor> captured) {
+                            std::vector<Tensor> captured, std::size_t positional) {
   if (!tape.grad_enabled()) return region(input, captured);
   Tensor output;
   {
@@ -201,8 +241,11 @@ Tensor checkpoint_reentrant(Tape& tape, Engine& engine, Region region, const Ten
   }
   if (!input.requires_grad()) return output;
   Node* node = tape.node(kCheckpointBackward, nullptr, {&input});
-  node->function = std::make_unique<Reentrant>(tape, engine, std::move(region), std::move(captured));
+  auto function =
+      std::make_unique<Reentrant>(tape, engine, std::move(region), std::move(captured), positional);
   tape.save(node, input);
+  function->save(*node);
+  node->function = std::move(function);
   tape.attach(output, node);
   return output;
 }

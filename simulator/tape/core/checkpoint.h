@@ -17,12 +17,14 @@ using Region = std::function<Tensor(const Tensor& input, std::span<const Tensor>
 /// the frame. The first placeholder asked for runs the region again, with gradients, until as many tensors
 /// have been saved as the first time; each recomputed tensor then belongs to the node that asks for it.
 /// When the last placeholder goes, so does the frame: captured tensors in the order given, then the input.
-Tensor checkpoint(Tape& tape, Region region, const Tensor& input, std::vector<Tensor> captured);
+/// `positional`: so many of the captured, the last ones, are positional arguments and kept like the input.
+Tensor checkpoint(Tape& tape, Region region, const Tensor& input, std::vector<Tensor> captured,
+                  std::size_t positional = 0);
 
 /// use_reentrant=True: the region runs without gradients; its backward runs it again with gradients on a
 /// detached input and backpropagates through that graph.
 Tensor checkpoint_reentrant(Tape& tape, Engine& engine, Region region, const Tensor& input,
-                            std::vector<Tensor> captured);
+                            std::vector<Tensor> captured, std::size_t positional = 0);
 
 /// torch.autograd.graph.save_on_cpu(pin_memory=True): saved tensors go to pinned memory and come back, row-
 /// major, each time they are asked for. A tensor that is not row-major is copied on the device first.

@@ -176,7 +176,8 @@ Shape elementwise_result(const Shape& sizes, std::span<const Shape* const> opera
   Shape out = sizes;
   set_contiguous(out);
   // Row-major operands, broadcast or not, never ask for another order.
-  if (std::all_of(operands.begin(), operands.end(), [](const Shape* shape) { return shape->is_contiguous(); }))
+  if (std::all_of(operands.begin(), operands.end(),
+                  [](const Shape* shape) { return shape->is_contiguous(); }))
     return out;
   const bool alike = std::all_of(operands.begin(), operands.end(), [&](const Shape* shape) {
     return shape->same_sizes(sizes) && shape->same_layout(*operands[0]);

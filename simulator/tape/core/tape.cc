@@ -1,5 +1,6 @@
 #include "simulator/tape/core/tape.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace headroom::tape {
@@ -15,6 +16,12 @@ Tape::~Tape() {
   autocast_.cache.clear();
   for (auto& threads : workspaces_)
     for (Workspaces& w : threads) drop(w.cublas, w.cublaslt);
+}
+
+bool Tape::first(std::uint16_t operation) {
+  if (std::find(set_up_.begin(), set_up_.end(), operation) != set_up_.end()) return false;
+  set_up_.push_back(operation);
+  return true;
 }
 
 // --- Storages and tensors

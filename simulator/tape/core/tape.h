@@ -33,12 +33,13 @@ struct DeviceTraits {
 /// Threads with library handles of their own.
 enum class Thread : std::uint8_t { main, autograd };
 
-/// The weight casts of an autocast region, in the order of their making.
+/// The casts of an autocast region's leaves, in the order of their making. They are made with gradients on in
+/// any case, so their graphs hold the leaves.
 struct AutocastState {
   bool enabled = false;
   DType dtype = DType::bf16;
   int depth = 0;
-  std::vector<std::pair<TensorRecord*, Tensor>> cache;
+  std::vector<std::pair<Tensor, Tensor>> cache;
 };
 
 /// Eager PyTorch without numbers: tensors with owners, an autograd graph, and the modes that decide what
@@ -103,6 +104,8 @@ class Tape {
   void set_operation(std::uint16_t name) { backward_operation_ = name; }
   Label& label() { return label_; }
   AutocastState& autocast() { return autocast_; }
+  /// Whether nobody asked for `operation` before: what a process sets up once.
+  bool first(std::uint16_t operation);
   Stream stream() const { return stream_; }
   void set_stream(Stream stream) { stream_ = stream; }
   /// Active saved-tensor hooks, the innermost last.
@@ -152,6 +155,7 @@ class Tape {
   std::uint32_t backward_depth_ = 0;
   std::uint32_t backward_task_ = 0;
   AutocastState autocast_;
+  std::vector<std::uint16_t> set_up_;
   std::vector<std::shared_ptr<SavedTensorHooks>> saved_tensor_hooks_;
   Pool<Storage> storages_;
   Pool<TensorRecord> records_;

@@ -27,7 +27,7 @@ BlockDecoder::BlockDecoder(Tape& tape, const Architecture& architecture, const D
   register_parameter(*this, embedding + ".weight", embedding_, {decoder_.vocabulary, decoder_.hidden}, -1);
   if (form.scale_buffer) {
     scale_ = tape_.empty({}, options_.dtype, kScale);
-    buffers_.push_back(&scale_);
+    register_buffer(scale_);
   }
   if (decoder_.embedding_norm.present())
     embedding_norm_.build(*this, body + "." + std::string(form.embedding_norm), decoder_.embedding_norm, -1);
@@ -95,10 +95,10 @@ std::int64_t BlockDecoder::window() const {
 
 /// What the first layer reads; `embeddings` is what the body holds until its end.
 Tensor BlockDecoder::embed_tokens(const ModelInput& input, Tensor& embeddings) {
-  embeddings = embed(embedding_module_, embedding_, input.ids);
-  if (form_.scale_buffer) embeddings = mul(std::move(embeddings), to(scale_, embedding_.dtype()));
-  if (embeddings_require_grad && tape_.grad_enabled() && !embeddings.requires_grad())
-    embeddings->requires_grad = true;
+  std::function<Tensor(Tensor)> scaled;
+  if (form_.scale_buffer)
+    scaled = [this](Tensor rows) { return mul(std::move(rows), to(scale_, embedding_.dtype())); };
+  embeddings = embed(embedding_module_, embedding_, input.ids, scaled);
   if (form_.branches_scaled) embeddings = mul_scalar(std::move(embeddings));
   if (embedding_norm_.norm.present()) return embedding_norm_(embeddings);
   if (decoder_.embedding_scale != 1 && !form_.scale_buffer) return mul_scalar(embeddings);
@@ -115,7 +115,9 @@ BlockDecoder::Positions BlockDecoder::positions_for(bool sliding, const ModelInp
   std::int64_t held = 0;
   if (sliding && window() > 0 && columns - tokens >= window()) held = window() - 1 + tokens;
   MaskKind kind = form_.always_masked ? MaskKind::always : MaskKind::causal;
-  if (sliding && columns >= window()) kind = MaskKind::sliding;
+  // A mask of numbers joins the window's rule even where no sequence reaches it.
+  if (sliding && (columns >= window() || options_.attention == AttentionImplementation::eager))
+    kind = MaskKind::sliding;
   out.mask = attention_mask(options_.attention, input, form_.unprobed_masks ? Tensor() : positions, dtype,
                             kind, held);
   return out;
@@ -174,7 +176,7 @@ Tensor BlockDecoder::hidden_states(const ModelInput& input) {
     drop(positions, embeddings);
   else
     drop(embeddings, positions);
-  drop(alibi, visible);
+  drop(handed_out_, alibi, visible);
   for (Positions& kind : kinds) drop(kind.mask, kind.sin, kind.cos);
   return hidden;
 }
@@ -206,6 +208,11 @@ Tensor BlockDecoder::run(const DecoderLayer& layer, const Tensor& input, const L
   return hidden;
 }
 
+/// Falcon's layers return their probabilities too, and the body's variable holds a layer's whole result.
+void BlockDecoder::hand_out(Tensor& weights) {
+  if (form_.always_masked && tape_.thread() == Thread::main) handed_out_ = std::move(weights);
+}
+
 /// Each branch's result keeps its own variable until the layer returns.
 Tensor BlockDecoder::run_named(const DecoderLayer& layer, const Tensor& input, const LayerInput& shared) {
   const ModuleScope module(tape_, layer.module);
@@ -218,6 +225,7 @@ Tensor BlockDecoder::run_named(const DecoderLayer& layer, const Tensor& input, c
   Tensor wide = layer.mlp(normed, shared.decoding());
   if (!form_.named_norms) normed.reset();
   Tensor out = add(residual, wide);
+  hand_out(weights);
   drop(residual, hidden, attention, weights, normed, wide);
   return out;
 }
@@ -232,8 +240,14 @@ Tensor BlockDecoder::run_parallel(const DecoderLayer& layer, const Tensor& input
   Tensor attention = layer.attention(options_, hidden, shared, weights);
   Tensor wide = layer.mlp(own.defined() ? own : hidden, shared.decoding());
   if (form_.sum_in_place) wide = add_in_place_of(std::move(wide), attention);
-  Tensor sum = form_.sum_in_place ? wide : add(attention, wide);
-  Tensor out = form_.sum_in_place ? add(input, sum) : add(std::move(sum), input);
+  Tensor out;
+  if (form_.sum_in_place)
+    out = add(input, wide);
+  else if (form_.residual_first)
+    out = add(add(input, attention), wide);
+  else
+    out = add(add(attention, wide), input);
+  hand_out(weights);
   drop(hidden, own, attention, wide);
   return out;
 }

@@ -45,12 +45,14 @@ class BlockDecoder : public Model {
   Tensor embed_tokens(const ModelInput& input, Tensor& embeddings);
   Positions positions_for(bool sliding, const ModelInput& input, const Tensor& positions, DType dtype);
   Tensor run(const DecoderLayer& layer, const Tensor& input, const LayerInput& shared);
+  void hand_out(Tensor& weights);
   Tensor run_named(const DecoderLayer& layer, const Tensor& input, const LayerInput& shared);
   Tensor run_parallel(const DecoderLayer& layer, const Tensor& input, const LayerInput& shared);
   /// A branch's result on its way to the residual sum.
   Tensor join(const Tensor& residual, Tensor& result, const NormLayer& norm) const;
 
   const DecoderForm& form_;
+  Tensor handed_out_;  ///< eager probabilities in the latest layer's result, until the next layer returns
   Tensor embedding_, scale_;
   std::deque<Tensor> vision_;
   std::uint32_t body_module_ = 0, embedding_module_ = 0;

@@ -24,6 +24,8 @@ void DecoderAttention::describe(Model& model, const DecoderForm& form, const Att
   form_ = &form;
   spec_ = spec;
   hidden_ = model.decoder().hidden;
+  // A function's, not a module's: it stays on when modules' dropout is off.
+  dropout_ = model.decoder().attention_dropout > 0 && !form.eager_only;
   module_ = model.intern(name);
   for (LinearLayer* layer : {&packed_, &output_}) layer->product = form.product_linears;
 }
@@ -98,7 +100,7 @@ void DecoderAttention::build_latent(Model& model, const std::string& name, int i
 
 /// [B,T,heads d] to [B,heads,T,d], through a norm over each head or over all of them.
 Tensor DecoderAttention::split_heads(Tensor projected, const NormLayer& norm) const {
-  const bool whole = norm.norm.present() && norm.norm.size != spec_.head_dim && !form_->norms_by_head;
+  const bool whole = norm.norm.present() && norms_whole();
   if (whole) projected = norm(std::move(projected));
   const std::int64_t batch = projected.size(0), tokens = projected.size(1);
   Tensor heads = view(std::move(projected), {batch, tokens, -1, spec_.head_dim});
@@ -110,9 +112,7 @@ DecoderAttention::Heads DecoderAttention::project(const Tensor& hidden) const {
   if (spec_.kind == AttentionKind::fused_qkv) return unpack(packed_(hidden));
   Heads heads;
   if (form_->late_views) {
-    const auto whole = [&](const NormLayer& norm) {
-      return norm.norm.present() && norm.norm.size != spec_.head_dim && !form_->norms_by_head;
-    };
+    const auto whole = [&](const NormLayer& norm) { return norm.norm.present() && norms_whole(); };
     const NormLayer none;
     heads.query = query_(hidden);
     if (whole(query_norm_)) heads.query = query_norm_(std::move(heads.query));
@@ -236,6 +236,8 @@ Tensor DecoderAttention::attend(const ModelOptions& options, Heads& heads, const
     const EagerForm eager{.scaled = form_->family != "bloom",
                           .fp32 = form_->family == "gptj",
                           .softcap = spec_.softcap > 0,
+                          .divided_in_place = form_->always_masked && !form_->alibi_in_mask,
+                          .dropout = options.training && dropout_,
                           .sinks = sinks_.defined() ? &sinks_ : nullptr};
     return attend_eagerly(eager, heads.query, heads.key, heads.value, mask, weights);
   }

@@ -38,6 +38,8 @@ class DecoderAttention {
   };
   void build_sinks(Model& model, const std::string& name, int index);
   void build_latent(Model& model, const std::string& name, int index);
+  /// One norm over all heads together (OLMo 2), which a single group's size does not tell.
+  bool norms_whole() const { return query_norm_.norm.size != spec_.head_dim && !form_->norms_by_head; }
   Tensor split_heads(Tensor projected, const NormLayer& norm) const;
   Heads project(const Tensor& hidden) const;
   Heads unpack(Tensor packed) const;
@@ -48,6 +50,7 @@ class DecoderAttention {
   const DecoderForm* form_ = nullptr;
   Attention spec_;
   std::int64_t hidden_ = 0;
+  bool dropout_ = false;  ///< of eager attention's probabilities
   LinearLayer query_, key_, value_, packed_, output_;
   LinearLayer query_down_, kv_down_, kv_up_;  ///< latent attention; `query_` is then the way up
   NormLayer query_norm_, key_norm_;

@@ -75,6 +75,7 @@ struct DecoderForm {
   bool alibi_in_mask = false;    ///< ALiBi's biases are part of that mask; rotary tables are made too
   bool product_linears = false;  ///< linears are written x @ W.T + b (Falcon)
   bool sum_in_place = false;     ///< attention's result is added to the MLP's in place (Falcon)
+  bool residual_first = false;   ///< parallel branches join the residual one after the other (Cohere)
   bool rotary_first = false;     ///< made before the final norm (Phi)
   bool both_masks = false;       ///< the sliding layers' mask is made without such layers too (Qwen2-MoE)
 };

@@ -73,8 +73,9 @@ Tensor visible_positions(const ModelInput& input, MaskKind kind, std::int64_t he
       drop(rows, heads, queries, keys);
       return expand(unsqueeze(unsqueeze(std::move(both), 0), 0), {batch, 1, tokens, columns});
     }
-    Tensor row_index = tape.empty({batch, columns}, DType::int64, kMask);
-    Tensor column_index = tape.empty({batch, columns}, DType::int64, kMask);
+    // Indices are copied where they are not contiguous as expanded: columns are for a single row.
+    Tensor row_index = tape.empty({batch, columns}, DType::int64, kMask), column_index;
+    if (batch > 1) column_index = tape.empty({batch, columns}, DType::int64, kMask);
     Tensor kept = flags({batch, columns});
     drop(column_index, row_index);
     visible = flags({batch, 1, tokens, columns});
@@ -114,7 +115,8 @@ Tensor attention_mask(AttentionImplementation implementation, const ModelInput& 
     probe_mask(position_ids, input.attention_mask, batch);
     return {};
   }
-  if (!input.attention_mask.defined() && position_ids.defined()) probe_mask(position_ids, {}, batch);
+  const bool probed = position_ids.defined() && kind != MaskKind::always;
+  if (!input.attention_mask.defined() && probed) probe_mask(position_ids, {}, batch);
   return eager_mask(input, kind, columns, dtype);
 }
 
@@ -149,6 +151,13 @@ Tensor attend_eagerly(const EagerForm& form, const Tensor& query, const Tensor& 
     weights = matmul(to(query, DType::fp32), transpose(to(keys, DType::fp32), 2, 3));
   else
     weights = matmul(query, transpose(keys, 2, 3));
+  if (form.divided_in_place) {
+    weights = div_scalar_in_place(weights);
+    // In the dtype of the layer's normed input, which autocast has widened.
+    const DType dtype = query.tape().autocast().enabled ? DType::fp32 : mask.dtype();
+    weights = softmax(add(weights, mask), dtype);
+    return contiguous(transpose(matmul(weights, values), 1, 2));
+  }
   if (form.scaled) weights = mul_scalar(std::move(weights));
   if (form.softcap) weights = mul_scalar(tanh(div_scalar(std::move(weights))));
   if (mask.defined()) weights = add(weights, mask);

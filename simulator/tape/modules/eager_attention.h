@@ -29,6 +29,7 @@ struct EagerForm {
   bool softcap = false;  ///< scores go through tanh (Gemma 2)
   bool own_dtype =
       false;  ///< the softmax runs in the scores' dtype, its result is cast in a statement of its own
+  bool divided_in_place = false;  ///< scores are divided in place and held until probabilities are (Falcon)
   bool dropout = false;           ///< of the probabilities
   const Tensor* sinks = nullptr;  ///< GPT-OSS: a logit of each head beside the scores
 };

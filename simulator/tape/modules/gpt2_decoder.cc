@@ -86,27 +86,21 @@ Tensor Gpt2Decoder::hidden_states(const ModelInput& input) {
   const ModuleScope body(tape_, body_module_);
   const ContainerVisit transformer(*this, "transformer");
   Tensor embeddings = embed(embedding_module_, embedding_, input.ids);
-  if (embeddings_require_grad && tape_.grad_enabled() && !embeddings.requires_grad())
-    embeddings->requires_grad = true;
   Tensor positions =
       input.position_ids.defined() ? input.position_ids : make_position_ids(tape_, input.ids.size(1));
-  Tensor places;
-  {
-    const ModuleScope module(tape_, position_module_);
-    const Tensor none;
-    places = between_hooks(module_hooks(*this), position_module_, none,
-                           [&](const Tensor&) { return embedding(position_table_, positions); });
-  }
+  Tensor places = embed_positions(position_module_, position_table_, [&] { return positions; });
   Tensor hidden = add(embeddings, places);
   Tensor mask = attention_mask(options_.attention, input, positions, embeddings.dtype());
   hidden = maybe_dropout(std::move(hidden), "transformer.drop");
   for (int i = 0; i < decoder_.layers; ++i) {
     const DecoderLayer& layer = layers_[static_cast<std::size_t>(i)];
     KvCache* cache = input.cache;
-    hidden = run_layer(i, hidden, {positions, mask},
-                       [this, &layer, i, cache](const Tensor& in, std::span<const Tensor> kept) {
-                         return run(layer, i, in, kept[1], cache);
-                       });
+    hidden = run_layer(
+        i, hidden, {positions, mask},
+        [this, &layer, i, cache](const Tensor& in, std::span<const Tensor> kept) {
+          return run(layer, i, in, kept[1], cache);
+        },
+        1);  // the mask
   }
   hidden = final_norm_(hidden);
   drop(positions, embeddings, places, mask);

@@ -100,9 +100,29 @@ Model::Model(Tape& tape, const Architecture& architecture, std::string path, con
 void register_parameter(Model& model, const std::string& name, Tensor& slot, const Shape& shape, int layer) {
   const ModuleScope module(model.tape_, model.intern(name));
   slot = model.tape_.parameter(shape, model.options_.dtype, model.options_.trainable);
-  const bool embedding = name.ends_with("embed_tokens.weight") || name.ends_with("wte.weight") ||
-                         name.ends_with("embed_in.weight") || name.ends_with("word_embeddings.weight");
-  model.parameters_.push_back({name, &slot, layer, embedding});
+  const bool tokens = name.ends_with("embed_tokens.weight") || name.ends_with("wte.weight") ||
+                      name.ends_with("embed_in.weight") || name.ends_with("word_embeddings.weight");
+  const bool positions = name.ends_with("embed_positions.weight") || name.ends_with("wpe.weight");
+  model.parameters_.push_back({name, &slot, layer, tokens ? kEmbeddingUnit : positions ? kPositionUnit : 0});
+  std::replace(model.after_buffers_.begin(), model.after_buffers_.end(), static_cast<const Tensor*>(nullptr),
+               static_cast<const Tensor*>(&slot));
+}
+
+void Model::register_buffer(Tensor& buffer) {
+  buffers_.push_back(&buffer);
+  after_buffers_.push_back(nullptr);
+}
+
+void Model::in_module_order(const std::function<void(const Tensor&)>& visit) const {
+  const auto buffers_before = [&](const Tensor* parameter) {
+    for (std::size_t i = 0; i < buffers_.size(); ++i)
+      if (after_buffers_[i] == parameter && buffers_[i]->defined()) visit(*buffers_[i]);
+  };
+  for (const ParameterSlot& slot : parameters_) {
+    buffers_before(slot.tensor);
+    visit(*slot.tensor);
+  }
+  buffers_before(nullptr);
 }
 
 void Model::build_head(const Tensor& embedding, const std::string& name) {
@@ -110,14 +130,18 @@ void Model::build_head(const Tensor& embedding, const std::string& name) {
     head_module_ = intern(name);
     const std::int64_t width = decoder_.embedding_dim > 0 ? decoder_.embedding_dim : decoder_.hidden;
     if (decoder_.tied_embeddings) {
-      // Allocated like any other, then replaced by the embedding.
+      // Allocated like any other, then replaced by the embedding; tying makes a bias anew.
       const ModuleScope module(tape_, head_module_);
-      const Tensor unused = tape_.parameter({decoder_.vocabulary, width}, options_.dtype, false);
+      Tensor unused = tape_.parameter({decoder_.vocabulary, width}, options_.dtype, false);
       tied_ = &embedding;
-    } else {
-      register_parameter(*this, name + ".weight", head_weight_, {decoder_.vocabulary, width}, -1);
+      if (!decoder_.head_bias) return;
+      const Tensor first = tape_.parameter({decoder_.vocabulary}, options_.dtype, false);
+      unused.reset();
+      return register_parameter(*this, name + ".bias", head_bias_, {decoder_.vocabulary}, -1);
     }
-    if (decoder_.head_bias) register_parameter(*this, name + ".bias", head_bias_, {decoder_.vocabulary}, -1);
+    register_parameter(*this, name + ".weight", head_weight_, {decoder_.vocabulary, width}, -1);
+    if (!decoder_.head_bias) return;
+    register_parameter(*this, name + ".bias", head_bias_, {decoder_.vocabulary}, -1);
   } else {
     const std::int64_t width = decoder_.embedding_dim > 0 ? decoder_.embedding_dim : decoder_.hidden;
     scalar_head_ = std::make_shared<LinearLayer>();
@@ -180,7 +204,8 @@ Tensor Model::forward(const ModelInput& input, const std::function<Tensor(Tensor
   return out;
 }
 
-Tensor Model::embed(std::uint32_t module, const Tensor& table, const Tensor& ids) {
+Tensor Model::embed(std::uint32_t module, const Tensor& table, const Tensor& ids,
+                    const std::function<Tensor(Tensor)>& scaled) {
   Tensor none;
   if (hooks != nullptr) hooks->before_forward(kEmbeddingUnit, none);
   Tensor out;
@@ -189,12 +214,26 @@ Tensor Model::embed(std::uint32_t module, const Tensor& table, const Tensor& ids
     out = between_hooks(module_hooks(*this), module, none,
                         [&](const Tensor&) { return embedding(table, ids); });
   }
-  if (embeddings_require_grad && tape_.grad_enabled() && !out.requires_grad()) out->requires_grad = true;
+  if (scaled) out = scaled(std::move(out));
+  // Without gradients too: autocast takes what a linear reads of it for a weight and keeps it.
+  if (embeddings_require_grad && !out.requires_grad()) out->requires_grad = true;
   if (hooks != nullptr) hooks->after_forward(kEmbeddingUnit, out);
   return out;
 }
 
-Tensor Model::run_layer(int index, const Tensor& hidden, std::vector<Tensor> captured, const Region& region) {
+Tensor Model::embed_positions(std::uint32_t module, const Tensor& table, const std::function<Tensor()>& rows,
+                              Tensor mask) {
+  const ModuleScope scope(tape_, module);
+  if (hooks != nullptr) hooks->before_forward(kPositionUnit, mask);
+  const Tensor none;
+  Tensor out = between_hooks(module_hooks(*this), module, none,
+                             [&](const Tensor&) { return embedding(table, rows()); });
+  if (hooks != nullptr) hooks->after_forward(kPositionUnit, out);
+  return out;
+}
+
+Tensor Model::run_layer(int index, const Tensor& hidden, std::vector<Tensor> captured, const Region& region,
+                        std::size_t positional) {
   if (kept_hidden_ != nullptr) kept_hidden_->push_back(hidden);
   const Recompute& recompute = options_.recompute;
   const bool checkpointed =
@@ -211,8 +250,8 @@ Tensor Model::run_layer(int index, const Tensor& hidden, std::vector<Tensor> cap
   };
   if (repeats_.active()) return repeats_.layer(index, hidden, [&] { return called(hidden, captured); });
   if (!checkpointed) return called(hidden, captured);
-  if (reentrant) return checkpoint_reentrant(tape_, *engine, called, hidden, std::move(captured));
-  return checkpoint(tape_, called, hidden, std::move(captured));
+  if (reentrant) return checkpoint_reentrant(tape_, *engine, called, hidden, std::move(captured), positional);
+  return checkpoint(tape_, called, hidden, std::move(captured), positional);
 }
 
 namespace {

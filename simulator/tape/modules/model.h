@@ -34,11 +34,16 @@ struct ParameterSlot {
   std::string name;  ///< Transformers' name: model.layers.0.self_attn.q_proj.weight
   Tensor* tensor = nullptr;
   int layer = -1;
-  bool embedding = false;  ///< a token embedding's table: a sharding unit of its own when it is not tied
+  /// kEmbeddingUnit or kPositionUnit: an embedding's table, a sharding unit of its own in models whose head
+  /// is not tied.
+  int embedding = 0;
 };
 
-/// Unit number of the token embedding for `UnitHooks`.
-inline constexpr int kEmbeddingUnit = -2;
+/// Unit numbers of the embeddings of tokens and of positions for `UnitHooks`.
+inline constexpr int kEmbeddingUnit = -2, kPositionUnit = -3;
+constexpr bool is_embedding(int unit) {
+  return unit == kEmbeddingUnit || unit == kPositionUnit;
+}
 
 struct LinearLayer;
 
@@ -88,8 +93,8 @@ struct ModelInput {
   std::vector<Tensor>* hidden = nullptr;  ///< output_hidden_states: each layer's input and the last state
 };
 
-/// Called around decoder layers (unit = layer index), the token embedding (kEmbeddingUnit) and the whole
-/// model (unit = -1): where sharding runtimes gather and reshard. Not called while a checkpoint recomputes
+/// Called around decoder layers (unit = layer index), the embeddings (`is_embedding`) and the whole model
+/// (unit = -1): where sharding runtimes gather and reshard. Not called while a checkpoint recomputes
 /// unless `in_recompute`.
 class UnitHooks {
  public:
@@ -119,6 +124,9 @@ class Model {
   std::vector<ParameterSlot>& parameters() { return parameters_; }
   /// Tensors that `.to(device)` moves beside the parameters.
   std::vector<Tensor*>& buffers() { return buffers_; }
+  void register_buffer(Tensor& buffer);
+  /// Parameters and buffers as `.to(device)` comes to them, module by module.
+  void in_module_order(const std::function<void(const Tensor&)>& visit) const;
   /// In module order.
   std::vector<NamedLinear>& linears() { return linears_; }
   ModelOptions& options() { return options_; }
@@ -137,9 +145,14 @@ class Model {
   /// Builds the head after the body: lm_head (allocated, then dropped when tied) or v_head.
   void build_head(const Tensor& embedding, const std::string& name = "lm_head");
   /// The token embedding with hooks.
-  Tensor embed(std::uint32_t module, const Tensor& table, const Tensor& ids);
+  Tensor embed(std::uint32_t module, const Tensor& table, const Tensor& ids,
+               const std::function<Tensor(Tensor)>& scaled = {});
+  /// The embedding of positions with hooks; `rows` makes the indices inside them. `mask`: also an argument.
+  Tensor embed_positions(std::uint32_t module, const Tensor& table, const std::function<Tensor()>& rows,
+                         Tensor mask = {});
   /// A decoder layer with hooks and, in training, checkpointing around it.
-  Tensor run_layer(int index, const Tensor& hidden, std::vector<Tensor> captured, const Region& region);
+  Tensor run_layer(int index, const Tensor& hidden, std::vector<Tensor> captured, const Region& region,
+                   std::size_t positional = 0);
 
   Tape& tape_;
   const Architecture architecture_;
@@ -148,6 +161,8 @@ class Model {
   ModelOptions options_;
   std::vector<ParameterSlot> parameters_;
   std::vector<Tensor*> buffers_;
+  /// For each buffer the parameter that is registered next; null: none.
+  std::vector<const Tensor*> after_buffers_;
   std::vector<NamedLinear> linears_;
   const Tensor* tied_ = nullptr;
   Tensor head_weight_, head_bias_;

@@ -44,8 +44,6 @@ void NeoxDecoder::build_layer(DecoderLayer& own, int index) {
 Tensor NeoxDecoder::hidden_states(const ModelInput& input) {
   const ModuleScope body(tape_, body_module_);
   Tensor embeddings = embed(embedding_module_, embedding_, input.ids);
-  if (embeddings_require_grad && tape_.grad_enabled() && !embeddings.requires_grad())
-    embeddings->requires_grad = true;
   Tensor positions =
       input.position_ids.defined() ? input.position_ids : make_position_ids(tape_, input.ids.size(1));
   Tensor mask = attention_mask(options_.attention, input, positions, embeddings.dtype());
@@ -100,7 +98,7 @@ Tensor NeoxDecoder::attend(const DecoderLayer& layer, int index, Arg hidden, con
     key = shared.cache->layers[static_cast<std::size_t>(index)].keys;
     value = shared.cache->layers[static_cast<std::size_t>(index)].values;
   }
-  const EagerForm eager{.dropout = options_.training && options_.dropout && decoder_.attention_dropout > 0};
+  const EagerForm eager{.dropout = options_.training && decoder_.attention_dropout > 0};
   Tensor out = attend_heads(options_.attention, query, key, value, shared.mask, weights, eager);
   out = reshape(std::move(out), {batch, tokens, -1});
   out = layer.output(out);

@@ -83,8 +83,6 @@ Tensor OptDecoder::hidden_states(const ModelInput& input) {
   const ContainerVisit model(*this, "model"), decoder(*this, "model.decoder");
   const std::int64_t batch = input.ids.size(0), tokens = input.ids.size(1);
   Tensor embeddings = embed(embedding_module_, embedding_, input.ids);
-  if (embeddings_require_grad && tape_.grad_enabled() && !embeddings.requires_grad())
-    embeddings->requires_grad = true;
   Tensor mask = input.attention_mask;
   if (!mask.defined()) mask = fill(tape_, {batch, tokens}, DType::fp32);
   Tensor positions = input.position_ids;
@@ -96,14 +94,8 @@ Tensor OptDecoder::hidden_states(const ModelInput& input) {
   given.attention_mask = mask;
   Tensor causal = attention_mask(options_.attention, given, positions, embeddings.dtype());
   given = {};
-  Tensor places;
-  {
-    const ModuleScope module(tape_, position_module_);
-    Tensor rows = plain(kAdd, DType::int64, positions);
-    const Tensor none;
-    places = between_hooks(module_hooks(*this), position_module_, none,
-                           [&](const Tensor&) { return embedding(position_table_, std::move(rows)); });
-  }
+  Tensor places = embed_positions(
+      position_module_, position_table_, [&] { return plain(kAdd, DType::int64, positions); }, mask);
   if (project_in_.weight.defined()) embeddings = project_in_(embeddings);
   Tensor hidden = add(embeddings, places);
   for (int i = 0; i < decoder_.layers; ++i) {

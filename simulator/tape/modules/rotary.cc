@@ -46,10 +46,10 @@ void RotaryEmbedding::build(Model& model, const std::string& name, std::int64_t 
   module = model.intern(name);
   const ModuleScope scope(tape, module);
   const ComponentScope component(tape, Component::weights);
-  frequencies = make_frequencies(tape, rotary_dim / 2);
+  frequencies = make_frequencies(tape, ceil_div(rotary_dim, 2));
   original_frequencies = clone(frequencies);
-  model.buffers().push_back(&frequencies);
-  model.buffers().push_back(&original_frequencies);
+  model.register_buffer(frequencies);
+  model.register_buffer(original_frequencies);
 }
 
 Tensor RotaryEmbedding::initialise(Model& model) const {

@@ -14,17 +14,22 @@ const std::uint16_t kAttention = operation_name("aten::scaled_dot_product_attent
 
 /// The kernel's scratch memory forward, where it takes any.
 constexpr Bytes kForwardWorkspace = 256;
+constexpr Bytes kWorkspaceAlignment = 256;
 /// cuDNN takes heads of a multiple of so many numbers.
 constexpr std::int64_t kCudnnAlignment = 8;
 
-/// fp32 accumulators of dq (and one set more for grouped queries), and row sums.
+/// fp32 accumulators of dq, and row sums; for grouped queries another set of accumulators before them, up to
+/// the next multiple of the scratch memory's alignment.
 Bytes backward_workspace(const Shape& query, std::int64_t kv_heads) {
   const std::int64_t rows = query[0] * query[1] * query[2];
-  const std::int64_t sets = kv_heads < query[1] ? 2 : 1;
-  return sets * rows * query[3] * 4 + rows * 4 + kForwardWorkspace;
+  const Bytes accumulators = rows * query[3] * 4;
+  const Bytes grouped = kv_heads < query[1] ? round_up(accumulators, kWorkspaceAlignment) : 0;
+  return grouped + accumulators + rows * 4 + kForwardWorkspace;
 }
 
 void cudnn_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
+  constexpr std::size_t kSavedBias = 7;
+  const Tensor bias = node.saved.size() > kSavedBias ? node.unpack(kSavedBias) : Tensor();
   const Tensor key = node.unpack(0), query = node.unpack(1), value = node.unpack(2);
   const Tensor logsumexp = node.unpack(3), result = node.unpack(4), offset = node.unpack(5),
                seed = node.unpack(6);

@@ -29,6 +29,7 @@ void index_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
   Tensor wrapped = integers();
   const Tensor linear = integers();
   wrapped.reset();
+  const Tensor values = contiguous(in[0]);
   const Tensor sorted = integers(), places = integers();
   {
     const Tensor range = integers();

@@ -122,9 +122,10 @@ void sum_over_ranks(Tape& tape, const Tensor& in, const Tensor& out, std::int64_
     Work(tape, OperationKind::all_reduce, kAllReduce).in(in).out(out).sizes({ranks}).run();
 }
 
-/// The norm of all norms, of shards over all their ranks. DTensors: the squares are summed over ranks first.
+/// The norm of all norms, of shards over all their ranks. DTensors of several ranks: their squares are summed
+/// first.
 Tensor joint_norm(Tape& tape, const Tensor& norms, const GradientShards& shards) {
-  if (!shards.dtensor) {
+  if (!shards.dtensor || shards.ranks == 1) {
     Tensor total = reduce(kLinalg, norms.dtype(), 4, norms, 1u, false);
     sum_over_ranks(tape, total, total, shards.ranks);
     return total;

@@ -171,7 +171,7 @@ void Fsdp1::reshard(Unit& u) {
 // --- Forward
 
 void Fsdp1::before_forward(int number, Tensor& input) {
-  if (number == kEmbeddingUnit) return;
+  if (is_embedding(number)) return;
   Unit& u = unit(number);
   unshard(u);
   make_views(u);
@@ -188,7 +188,7 @@ void Fsdp1::before_forward(int number, Tensor& input) {
 }
 
 void Fsdp1::after_forward(int number, Tensor& output) {
-  if (number == kEmbeddingUnit) return;
+  if (is_embedding(number)) return;
   Unit& u = unit(number);
   const bool backward_follows = output.defined() && output.requires_grad() && output->producer != nullptr;
   if (number != kRoot) {

@@ -19,6 +19,7 @@ const std::uint16_t kShard = operation_name("fsdp::shard"),
                     kReduceIn = operation_name("fsdp::reduce_scatter_input"),
                     kCopyIn = operation_name("fsdp::chunk_cat"),
                     kReduceOut = operation_name("fsdp::reduce_scatter_output"),
+                    kFakeContext = operation_name("init_gpu_context"),
                     kToDevice = operation_name("fsdp::copy_to_device"),
                     kToHost = operation_name("fsdp::copy_to_host"),
                     kPostBackward = operation_name("RegisterPostBackwardFunctionBackward");
@@ -60,19 +61,22 @@ Fsdp2::Fsdp2(Model& model, Engine& engine, const ShardingOptions& options)
 
 void Fsdp2::build_groups(Model& model) {
   const bool own_embedding = !model.decoder().tied_embeddings;
-  Group embedding, root;
-  embedding.unit = kEmbeddingUnit;
+  Group tokens, positions, root;
+  tokens.unit = kEmbeddingUnit;
+  positions.unit = kPositionUnit;
   std::vector<Group> layers(static_cast<std::size_t>(model.decoder().layers));
   for (std::size_t i = 0; i < layers.size(); ++i) layers[i].unit = static_cast<int>(i);
   std::size_t order = 0;
   for (const ParameterSlot& slot : model.parameters()) {
     Group* target = slot.layer >= 0 ? &layers[static_cast<std::size_t>(slot.layer)] : &root;
-    if (own_embedding && slot.embedding) target = &embedding;
+    if (own_embedding && slot.embedding == kEmbeddingUnit) target = &tokens;
+    if (own_embedding && slot.embedding == kPositionUnit) target = &positions;
     Parameter& added = target->parameters.emplace_back();
     added.slot = slot.tensor;
     added.order = order++;
   }
-  if (!embedding.parameters.empty()) groups_.push_back(std::move(embedding));
+  for (Group* embedding : {&tokens, &positions})
+    if (!embedding->parameters.empty()) groups_.push_back(std::move(*embedding));
   for (Group& layer : layers) groups_.push_back(std::move(layer));
   groups_.push_back(std::move(root));
 }
@@ -115,7 +119,9 @@ Fsdp2::Group& Fsdp2::group(int unit) {
 // --- Gathering
 
 void Fsdp2::unshard(Group& g) {
-  if (g.unsharded || g.gathered.defined() || g.parameters.empty()) return;
+  if (g.unsharded || g.gathering || g.parameters.empty()) return;
+  g.gathering = true;
+  if (options_.ranks == 1) return;
   const StreamScope stream(tape_, options_.gather_stream);
   const ComponentScope component(tape_, Component::communication);
   const DType stored = g.parameters.front().shard.dtype();
@@ -144,7 +150,28 @@ void Fsdp2::unshard(Group& g) {
 }
 
 void Fsdp2::wait(Group& g, bool forward) {
-  if (!g.gathered.defined()) return;
+  if (!g.gathering) return;
+  g.gathering = false;
+  g.unsharded = true;
+  options_.ranks == 1 ? widen_alone(g) : copy_out(g, forward);
+}
+
+/// A rank alone gathers nothing: shards become the full parameters one by one, each cast living until the
+/// next one is made.
+void Fsdp2::widen_alone(Group& g) {
+  const ComponentScope component(tape_, Component::temporaries);
+  Tensor input;
+  for (Parameter& p : g.parameters) {
+    const DType stored = p.shard.dtype();
+    Tensor next;
+    if (options_.cpu_offload) next = tape_.empty(p.shard.shape(), stored, kToDevice);
+    if (stored != options_.compute) next = tape_.empty(p.shard.shape(), options_.compute, kGatherIn);
+    input = std::move(next);
+    tape_.regrow_storage(p.full, p.full_bytes);
+  }
+}
+
+void Fsdp2::copy_out(Group& g, bool forward) {
   for (Parameter& p : g.parameters) tape_.regrow_storage(p.full, p.full_bytes);
   {
     const ComponentScope component(tape_, Component::temporaries);
@@ -155,7 +182,6 @@ void Fsdp2::wait(Group& g, bool forward) {
   else
     g.gathered.reset();
   g.gathered.reset();
-  g.unsharded = true;
 }
 
 void Fsdp2::reshard(Group& g) {
@@ -189,6 +215,9 @@ Bytes Fsdp2::copy_in_scratch(std::span<const std::int64_t> lengths) const {
 void Fsdp2::before_forward(int unit, Tensor& input) {
   Group& g = group(unit);
   if (g.unit != unit) return;
+  // A module of its own is given floating-point arguments in the compute dtype.
+  if (unit == kPositionUnit && input.defined() && input.dtype() == DType::fp32)
+    input = to(input, options_.compute);
   unshard(g);
   wait(g, true);
   if (unit == kRoot || !input.defined() || !tape_.grad_enabled() || !input.requires_grad()) return;
@@ -289,8 +318,10 @@ void Fsdp2::reduce(Group& g) {
   reduce_input_.reset();
   reduce_input_ = tape_.empty({elements * options_.ranks}, options_.reduce, kReduceIn);
   { const Tensor scratch = tape_.empty({copy_in_scratch(lengths)}, DType::uint8, kCopyIn); }
-  Tensor last = std::move(gradients.back());
-  gradients.pop_back();
+  // A loop over several ranks' gradients leaves its variable at the last one.
+  Tensor last;
+  if (options_.ranks > 1) last = std::move(gradients.back());
+  if (options_.ranks > 1) gradients.pop_back();
   while (!gradients.empty()) gradients.pop_back();
   Tensor reduced;
   {
@@ -335,7 +366,8 @@ void Fsdp2::finish_backward() {
   for (Group& g : groups_) {
     after_backward(g);
     g.forward_order.clear();
-    if (g.gathered.defined()) g.gathered.reset();
+    g.gathered.reset();
+    g.gathering = false;
   }
   post_forward_order_.clear();
   reduce_input_.reset();
@@ -383,6 +415,9 @@ void Fsdp2::offload(HostKind kind) {
 void Fsdp2::load() {
   if (options_.cpu_offload) return;
   const ComponentScope component(tape_, Component::weights);
+  if (tape_.first(kFakeContext)) {  // DTensor's shapes are propagated through fake tensors
+    const Tensor context = tape_.empty({1}, DType::fp32, kFakeContext);
+  }
   const Tensor* head = &model_.head_table();
   for (Parameter* p : ordered()) {
     if (p->slot == head && p->order > 0)

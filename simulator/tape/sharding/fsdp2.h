@@ -7,7 +7,7 @@
 
 namespace headroom::tape {
 
-/// PyTorch's FSDP2 (`fully_shard` on each decoder layer, on the embedding when it is not tied, then on the
+/// PyTorch's FSDP2 (`fully_shard` on each decoder layer, on embeddings when the head is not tied, then on the
 /// root): every parameter is cut along its first dimension, padded to equal parts. Gathers run on one stream,
 /// reductions on another; blocks never cross streams and frees are immediate, so each model keeps pools of
 /// its own for both.
@@ -44,6 +44,7 @@ class Fsdp2 : public ShardingRuntime {
     std::vector<Parameter> parameters;
     std::int64_t elements = 0;  ///< of all shards together
     Tensor gathered;            ///< a gather whose result was not copied out yet
+    bool gathering = false;     ///< unsharded but not yet waited for
     bool unsharded = false;
     bool in_backward = false;  ///< its pre-backward has run, its post-backward has not
     bool forward_requires_grad = false;
@@ -57,6 +58,8 @@ class Fsdp2 : public ShardingRuntime {
   Group& group(int unit);
   void unshard(Group& group);
   void wait(Group& group, bool forward);
+  void copy_out(Group& group, bool forward);
+  void widen_alone(Group& group);
   void reshard(Group& group);
   void reduce(Group& group);
   void before_backward(Group& group);
