@@ -123,7 +123,7 @@ class Model {
 
   std::vector<ParameterSlot>& parameters() { return parameters_; }
   /// Tensors that `.to(device)` moves beside the parameters.
-  std::vector<Tensor*>& buffers() { return buffers_; }
+  const std::vector<Tensor*>& buffers() const { return buffers_; }
   void register_buffer(Tensor& buffer);
   /// Parameters and buffers as `.to(device)` comes to them, module by module.
   void in_module_order(const std::function<void(const Tensor&)>& visit) const;

@@ -34,7 +34,7 @@ void Router::build(Model& model, const DecoderForm& form, const Mlp& spec, const
   const ModuleScope scope(tape, model.intern(name));
   const ComponentScope component(tape, Component::weights);
   correction_ = tape.empty({spec.experts}, model.options().dtype, kCorrection);
-  model.buffers().push_back(&correction_);
+  model.register_buffer(correction_);
 }
 
 Routing Router::operator()(const Tensor& hidden) const {

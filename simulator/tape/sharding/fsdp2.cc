@@ -365,6 +365,7 @@ void Fsdp2::finish_backward() {
   after_backward(groups_.back());
   for (Group& g : groups_) {
     after_backward(g);
+    reshard(g);  // of units that had no backward too: a frozen embedding's
     g.forward_order.clear();
     g.gathered.reset();
     g.gathering = false;
