@@ -86,7 +86,8 @@ TEST(DeepSpeedCombinations, EveryOneRunsAndReservesWhatItAllocates) {
   for (Combination c : combinations())
     for (const char* emptied : {"none", "inference", "all"}) {
       c.emptied = emptied;
-      for (const PhaseReport& phase : phases(simulated(c)))
+      const Report report = simulated(c);
+      for (const PhaseReport& phase : phases(report))
         EXPECT_GE(phase.processes[0].peak_reserved, phase.processes[0].peak_allocated)
             << c.text() << ' ' << phase.phase;
     }
