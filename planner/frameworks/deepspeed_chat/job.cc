@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -126,12 +128,20 @@ Job make_job(const Settings& s) {
   job.batch.response_length = s.response;
   const std::int64_t skipped = job.roles.front().precision.skipped_steps;
   job.steps = s.steps_given ? s.steps : static_cast<int>(s.steps + skipped);
-  if (skipped > 0)
-    job.assumptions.push_back("the first " + std::to_string(skipped) +
-                              " steps overflow fp16 and are skipped, while the loss scale falls");
   job.start = start_of(job);
   job.step = step_of(s);
   return job;
+}
+
+void note_skipped_steps(Job& job) {
+  const std::int64_t skipped = job.roles.front().precision.skipped_steps;
+  if (skipped == 0) return;
+  job.assumptions.push_back(
+      fmt::format("the first {} steps overflow fp16 and are skipped, while the loss scale falls", skipped));
+  if (job.steps <= skipped)
+    job.not_modelled.push_back(fmt::format(
+        "the optimizer's states: each of the {} steps is taken to overflow; --steps {} reaches one that runs",
+        job.steps, skipped + 1));
 }
 
 }  // namespace headroom::deepspeed_chat

@@ -22,6 +22,7 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   HEADROOM_ASSIGN(const std::shared_ptr<Settings> settings, read_settings(values));
   Job job = make_job(*settings);
   if (options.steps) job.steps = *options.steps;
+  note_skipped_steps(job);
   return cases::finish(std::move(job), input, options, layers, values, known_keys(), settings);
 }
 

@@ -49,4 +49,8 @@ std::int64_t skipped_steps(std::int64_t power);
 /// and step in its order.
 Job make_job(const Settings& settings);
 
+/// Says how many steps are taken to be skipped. Where that is all of them, peaks lack the optimizer's states:
+/// the verdict is left open. Called when the number of steps is final.
+void note_skipped_steps(Job& job);
+
 }  // namespace headroom::deepspeed_chat

@@ -55,5 +55,26 @@ TEST(DeepSpeedChatJob, StageThreeWorksInTwoGroups) {
   EXPECT_EQ(job_of(3, "fp16").processes.front().communicators, 2);
 }
 
+/// Peaks without the optimizer's states must not pass for the run's.
+TEST(DeepSpeedChatJob, AVerdictOverSkippedStepsAloneIsOpen) {
+  const auto with = [](const std::vector<std::string>& changes) {
+    return test::read_case(
+               R"({"actor": {"model_type": "gpt2", "vocab_size": 512, "n_embd": 64, "n_layer": 2, "n_head": 2},
+                   "batch": 2, "prompt": 16, "response": 8, "zero_stage": 1})",
+               changes)
+        ->job;
+  };
+  const Job usual = with({}), few = with({"steps=9"}), enough = with({"steps=10"}),
+            safe = with({"steps=1", "fp16_extra.initial_scale_power=4"}),
+            bf16 = with({"steps=1", "dtype=bf16"});
+  EXPECT_GT(usual.steps, 9);
+  EXPECT_TRUE(usual.not_modelled.empty());
+  ASSERT_EQ(few.not_modelled.size(), 1u);
+  EXPECT_NE(few.not_modelled.front().find("--steps 10"), std::string::npos);
+  EXPECT_TRUE(enough.not_modelled.empty());
+  EXPECT_TRUE(safe.not_modelled.empty());
+  EXPECT_TRUE(bf16.not_modelled.empty());
+}
+
 }  // namespace
 }  // namespace headroom
