@@ -43,7 +43,7 @@ struct Probe {
   std::string gpu;
   std::map<std::string, std::string> versions;
   Bytes used_by_others = 0;  ///< on the card before this process used it
-  Bytes outside = 0;         ///< of this process before the job's first tensor: context, libraries, NCCL
+  Bytes outside = 0;         ///< of this process beside the job's tensors: context, libraries, communicators
   Present present;
   std::map<std::string, Bytes> neighbours;  ///< processes that stood for engines: their measured contexts
   WorkSummary work;

@@ -29,6 +29,11 @@ Result<Report> run_on_device(const Job& job, const Hardware& hardware, Fidelity 
                        fidelity == Fidelity::every_allocation ? "simulator" : "closed_form");
 }
 
+bool makes_communicators(const Job& job) {
+  return std::any_of(job.roles.begin(), job.roles.end(),
+                     [](const Role& role) { return role.trainer == TrainerCode::deepspeed_chat; });
+}
+
 Result<Report> run_on_device(const Job& job, const Hardware& hardware, Machine& machine) {
   HEADROOM_TRY(validate_job(job));
   std::vector<GpuRun> runs(1);

@@ -38,6 +38,10 @@ std::vector<GpuKind> gpu_kinds(const Job& job);
 /// phase's row), not an error. Errors: the job violates `validate_job`, or holds what no program covers.
 Result<Report> run_on_device(const Job& job, const Hardware& hardware, Fidelity fidelity);
 
+/// Whether programs make the job's communicators between their tensors, as DeepSpeed's engines do; else they
+/// are there before.
+bool makes_communicators(const Job& job);
+
 /// The same for the first pool with its trainer on a real machine, every allocation real, and with the
 /// engines beside it as the machine's neighbours. Errors also: a second training process.
 Result<Report> run_on_device(const Job& job, const Hardware& hardware, Machine& machine);

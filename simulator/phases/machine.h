@@ -21,6 +21,9 @@ class Machine {
   virtual allocator::Device& device() = 0;
   /// The Memory that the program calls: passes every call on to `accounts`, and works.
   virtual Memory& attach(SimulatedMemory& accounts) = 0;
+  /// A communicator of the job comes to exist here, among the tensors (see makes_communicators). A failure
+  /// shows at the end of the phase.
+  virtual void make_communicator() = 0;
   /// The program is over and its tensors are gone; `accounts` goes next.
   virtual void detach() = 0;
   /// Around every phase. An error ends the run.

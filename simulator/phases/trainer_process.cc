@@ -34,7 +34,7 @@ class CountedBlocks {
     memory_.reset_peak();
     return piece;
   }
-  void take_addresses(std::span<const Bytes>) {}
+  void make_communicator(std::span<const Bytes>) {}
   void set_others(Bytes) {}
   void set_expandable(bool) {}
   RunRecorder* recorder() { return nullptr; }
@@ -88,8 +88,9 @@ class SimulatedBlocks {
     memory_.reset_peaks();
     return piece;
   }
-  /// A library takes memory beside the allocator. On a real machine it has done so already.
-  void take_addresses(std::span<const Bytes> allocations) {
+  /// A communicator takes memory beside the allocator.
+  void make_communicator(std::span<const Bytes> allocations) {
+    if (machine_ != nullptr) return machine_->make_communicator();
     for (const Bytes bytes : allocations) device_.take_addresses(bytes);
   }
   void set_others(Bytes bytes) {
@@ -140,7 +141,7 @@ class ProgramProcess final : public TrainerProcess {
       return std::max<Bytes>(state.reserved - state.allocated.total(), 0);
     };
     program_.communicator_made = [this, made = communicator_allocations(hardware.nccl, pool.gpus())] {
-      blocks_.take_addresses(made);
+      blocks_.make_communicator(made);
     };
     if (RunRecorder* recorder = blocks_.recorder()) recorder->set_modules(program_.tape().modules());
   }

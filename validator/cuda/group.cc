@@ -36,8 +36,9 @@ Result<Communicator> join_group(launch::Rendezvous& ranks) {
 }
 
 Result<int> Groups::open(std::int64_t count) {
+  // The host's memory: a block of the card's would move what NCCL allocates.
   constexpr std::int64_t kElements = 1 << 20;
-  HEADROOM_ASSIGN(const DeviceBlock block, make_device_block(kElements * 4));
+  HEADROOM_ASSIGN(const PinnedBlock block, make_pinned_block(kElements * 4));
   for (std::int64_t i = 0; i < count; ++i) {
     HEADROOM_ASSIGN(Communicator group, join(*ranks_, 1));
     HEADROOM_TRY(group.all_reduce(block.get(), block.get(), kElements, DType::fp32, Reduction::sum, nullptr));

@@ -1,6 +1,22 @@
 #include "validator/executor/gpu_machine.h"
 
+#include "validator/cuda/device.h"
+
 namespace headroom::gpu {
+
+Status open_groups(Groups& groups, std::int64_t count, Present& out) {
+  HEADROOM_ASSIGN(const DeviceUse before, device_use());
+  HEADROOM_ASSIGN(out.communicators, groups.open(count));
+  HEADROOM_ASSIGN(const DeviceUse after, device_use());
+  out.communicator_bytes += after.used - before.used;
+  return {};
+}
+
+void GpuMachine::make_communicator() {
+  if (groups_ == nullptr || !communicators_) return;
+  communicators_ = open_groups(*groups_, 1, out_.present);
+  device_.note_use();
+}
 
 Memory& GpuMachine::attach(SimulatedMemory& accounts) {
   memory_ = std::make_unique<GpuMemory>(accounts, device_, streams_, worker_, ledger_);
@@ -29,6 +45,7 @@ Result<bool> GpuMachine::neighbour(const std::string& process, Bytes highest, By
 Status GpuMachine::end_phase(PhaseReport& row) {
   HEADROOM_TRY(memory_->error());
   HEADROOM_TRY(device_.error());
+  HEADROOM_TRY(communicators_);
   HEADROOM_ASSIGN(PhaseMeasurement measured, meter_.end(memory_->pinned()));
   measured.step = row.step;
   measured.phase = row.phase;

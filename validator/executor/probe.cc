@@ -28,17 +28,6 @@ Status look_before(const ProbeOptions& options, std::optional<Nvml>& nvml, Probe
   return {};
 }
 
-/// The job's communicators over the ranks that are present.
-Status open_groups(const Job& job, Groups& groups, Probe& out) {
-  const std::int64_t wanted = job.processes.empty() ? 0 : job.processes.front().communicators;
-  HEADROOM_ASSIGN(const DeviceUse before, device_use());
-  HEADROOM_ASSIGN(out.present.communicators, groups.open(std::max<std::int64_t>(wanted, 1)));
-  HEADROOM_ASSIGN(const DeviceUse after, device_use());
-  out.present.communicator_bytes = after.used - before.used;
-  HEADROOM_ASSIGN(out.versions["nccl"], nccl_version());
-  return {};
-}
-
 }  // namespace
 
 Result<Probe> probe(const Job& job, const ProbeOptions& options) {
@@ -54,7 +43,11 @@ Result<Probe> probe(const Job& job, const ProbeOptions& options) {
     out.present.ranks = options.ranks->place().ranks;
     out.present.rank = options.ranks->place().rank;
     groups.emplace(*options.ranks);
-    HEADROOM_TRY(open_groups(job, *groups, out));
+    // Where the program makes none, all are there before its first tensor; NCCL is used in any case.
+    const std::int64_t wanted = job.processes.empty() ? 0 : job.processes.front().communicators;
+    if (!makes_communicators(job))
+      HEADROOM_TRY(open_groups(*groups, std::max<std::int64_t>(wanted, 1), out.present));
+    HEADROOM_ASSIGN(out.versions["nccl"], nccl_version());
   }
   Streams streams;
   WorkLedger ledger(options.hardware);
@@ -62,9 +55,11 @@ Result<Probe> probe(const Job& job, const ProbeOptions& options) {
   HEADROOM_ASSIGN(GpuDevice device, GpuDevice::create(streams));
   HEADROOM_ASSIGN(const DeviceUse use, device_use());
   out.outside = use.used - out.used_by_others;
-  GpuMachine machine(device, streams, worker, ledger, PhaseMeter(device, std::move(nvml)), options.ordinal,
-                     out);
+  const Bytes opened = out.present.communicator_bytes;
+  GpuMachine machine(device, groups ? &*groups : nullptr, streams, worker, ledger,
+                     PhaseMeter(device, std::move(nvml)), options.ordinal, out);
   HEADROOM_ASSIGN(out.report, run_on_device(job, options.hardware, machine));
+  out.outside += out.present.communicator_bytes - opened;
   out.work = ledger.summary();
   return out;
 }

@@ -102,6 +102,7 @@ class Inspector final : public Machine {
     memory_ = std::make_unique<Inspected>(accounts, seen, lacking, host_steps);
     return *memory_;
   }
+  void make_communicator() override { ++communicators; }
   void detach() override { memory_.reset(); }
   Status begin_phase() override { return {}; }
   Result<bool> neighbour(const std::string&, Bytes, Bytes) override { return true; }
@@ -110,6 +111,7 @@ class Inspector final : public Machine {
   std::map<OperationKind, int> seen;
   std::map<std::string, int> lacking;
   int host_steps = 0;  ///< optimizers that work on the host
+  int communicators = 0;
 
  private:
   allocator::VirtualDevice device_{200 * kGiB};
@@ -132,6 +134,7 @@ void inspect(const std::string& file, const std::vector<std::string>& overrides,
     ADD_FAILURE() << file << ": " << name << " lacks operands " << times << " times";
   for (const OperationKind kind : expected) EXPECT_GT(machine.seen[kind], 0) << static_cast<int>(kind);
   EXPECT_EQ(machine.host_steps > 0, steps_on_host) << file;
+  EXPECT_EQ(machine.communicators > 0, makes_communicators(job)) << file;
 }
 
 constexpr OperationKind kAttention = OperationKind::attention_backward, kNorm = OperationKind::norm_backward,
