@@ -34,7 +34,8 @@ OutsideGrowth::OutsideGrowth(const Hardware& hardware, std::int64_t communicator
 }
 
 void OutsideGrowth::begin(const Action& action) {
-  const bool generates = action.verb == Verb::generate && action.engine.empty();
+  // Without an engine responses come from elsewhere.
+  const bool generates = action.verb == Verb::generate && !action.engine.empty();
   const bool trains = action.verb == Verb::train || action.verb == Verb::loss;
   now_.context += std::exchange(unloaded_.first, 0);
   if (generates || trains || action.verb == Verb::forward) {

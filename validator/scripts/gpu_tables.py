@@ -11,6 +11,7 @@ kernels, of which the last counts. Of a job that ran several times on one kind o
 import json
 import pathlib
 import re
+import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -117,15 +118,41 @@ def versions(runs):
     return ", ".join(f"{named.get(what, what)} {' and '.join(sorted(found))}" for what, found in sorted(seen.items()))
 
 
-def device_errors_against_pytorch(v):
-    """Of phases that PyTorch ran: what it reserved beside what is predicted outside the allocator, where it was predicted."""
-    out = []
-    for phase in v["phases"]:
-        if real := phase.get("pytorch"):
-            said = phase["predicted"]
-            measured = said["device"] - said["reserved"] + real["reserved"]
-            out.append(abs(said["device"] - measured) / measured)
-    return {"phases": len(out), "mean": sum(out) / len(out) if out else 0, "worst": max(out, default=0)}
+def profile_of(recording):
+    """The shipped profile of a recording's cards; with several ranks the measured one that knows NCCL's part."""
+    kind = "h200" if "H200" in recording["device"] else "h100"
+    if recording.get("ranks", 1) == 1:
+        return kind
+    return str(sorted((ROOT / "configs/hardware/measured").glob(f"{recording['ranks']}x{kind}-*.yaml"))[-1])
+
+
+def device_errors(path):
+    """Relative errors of the device peaks that `headroom simulate` predicts for a run in real PyTorch: what it reserved at the
+    peak and what it held outside its allocator at the phase's end."""
+    recording = json.loads(path.read_text())
+    command = [ROOT / "headroom", "simulate", path, "--framework", "torch", "--gpu", profile_of(recording), "--quiet", "--json", "-"]
+    report = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    predicted = {(p["step"], p["phase"]): p["peak_device"] for p in report["devices"][0]["phases"]}
+    errors = []
+    for p in recording["phases"]:
+        real = p["peak_reserved"] + p["device_used_end"] - p["reserved_end"]
+        errors.append(predicted[p["step"], p["phase"]] / real - 1)
+    return errors
+
+
+def in_pytorch():
+    """What a user compares: predictions with shipped profiles against PyTorch's own device use, without the probe."""
+    jobs = {(path.stem, folder.name): device_errors(path) for folder in sorted(ROOT.glob("validator/results/*"))
+            for path in sorted(folder.glob("pytorch/*.json"))}
+    means = [sum(map(abs, errors)) / len(errors) for errors in jobs.values()]
+    worst = max(max(map(abs, errors)) for errors in jobs.values())
+    yield (f"Device peaks of `headroom simulate` with the shipped profiles against PyTorch's device use on these cards: "
+           f"{len(jobs)} runs, mean {100 * sum(means) / len(means):.2f} %, worst phase {100 * worst:.2f} %.\n")
+    yield "| run in PyTorch | cards | phases | mean | lowest | highest |"
+    yield "| --- | --- | ---: | ---: | ---: | ---: |"
+    for ((name, folder), errors), mean in zip(jobs.items(), means):
+        yield (f"| {name} | {folder.split('-')[0].upper().replace('X', ' x ')} | {len(errors)} | {100 * mean:.2f} % | "
+               f"{100 * min(errors):+.2f} % | {100 * max(errors):+.2f} % |")
 
 
 def over_all(runs):
@@ -135,7 +162,6 @@ def over_all(runs):
                  if errors_of(v)["phases"] and not v["out_of_memory"] and "quick" not in name]
         return len(found), sum(e["mean"] for e in found) / len(found), max(e["worst"] for e in found)
     for errors_of, what in ((lambda v: v["probe_errors"], "device peak against the probe"),
-                            (device_errors_against_pytorch, "device peak against PyTorch, with the same memory outside its allocator"),
                             (lambda v: v["pytorch_errors"], "reserved peak against PyTorch")):
         jobs, mean, worst = figures(errors_of)
         yield f"* {what}: {jobs} jobs, mean {100 * mean:.2f} %, worst phase {100 * worst:.2f} %"
@@ -182,7 +208,7 @@ def jobs():
     if len(three) > 2:
         text += "\nThe same job predicted, as a probe, and in real PyTorch on the same card (`validator/pytorch/rlhf_step.py`):\n\n"
         text += "\n".join(three) + "\n"
-    return text
+    return text + "\n" + "\n".join(in_pytorch()) + "\n"
 
 
 def between_markers(document, text):
@@ -194,8 +220,9 @@ def between_markers(document, text):
 
 
 def main():
-    of_accuracy = "## On GPUs\n\nThe predicted program as real work on a card (docs/GPU.md says what that proves). " + jobs()
-    made = {DOCUMENT: between_markers(DOCUMENT, jobs() + "\nKernels:\n\n" + "\n".join(kernels()) + "\n"),
+    measured = jobs()
+    of_accuracy = "## On GPUs\n\nThe predicted program as real work on a card (docs/GPU.md says what that proves). " + measured
+    made = {DOCUMENT: between_markers(DOCUMENT, measured + "\nKernels:\n\n" + "\n".join(kernels()) + "\n"),
             ACCURACY: between_markers(ACCURACY, of_accuracy)}
     if "--check" in sys.argv:
         sys.exit(any(document.read_text() != text for document, text in made.items()))

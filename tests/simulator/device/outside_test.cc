@@ -26,6 +26,7 @@ std::map<std::string, Bytes> first_step(const char* name) {
 Action action(Verb verb) {
   Action out;
   out.verb = verb;
+  if (verb == Verb::generate) out.engine = "rollout";
   return out;
 }
 
@@ -55,6 +56,10 @@ TEST(OutsideGrowth, FollowsRecordedShardedLoops) {
     const auto recorded = first_step(name);
     outside.begin(action(Verb::build));
     expect_near(outside.now().total(), recorded.at("init"));
+    Action responses = action(Verb::generate);
+    responses.engine.clear();
+    outside.begin(responses);
+    expect_near(outside.now().total(), recorded.at("generate"));
     outside.begin(action(Verb::forward));
     expect_near(outside.now().total(), recorded.at("actor_logprob"));
     outside.begin(action(Verb::train));

@@ -52,5 +52,21 @@ TEST(Results, OptimizersOnTheHostRan) {
   EXPECT_GE(stepped, 2);
 }
 
+// What `validate` promises by default, of every job that ended; a job at part of its depth has its own
+// report.
+TEST(Results, DevicePeaksAreWithinOnePercentInTheMeanAndThreeAtWorst) {
+  double sum = 0;
+  int jobs = 0;
+  for_each_job([&](const std::string& name, const Json& validation) {
+    const Json& errors = validation.at("probe_errors");
+    if (!validation.at("out_of_memory").is_null() || errors.at("phases") == 0) return;
+    EXPECT_LE(errors.at("worst").get<double>(), 0.03) << name;
+    sum += errors.at("mean").get<double>();
+    ++jobs;
+  });
+  ASSERT_GE(jobs, 25);
+  EXPECT_LE(sum / jobs, 0.01);
+}
+
 }  // namespace
 }  // namespace headroom::gpu
