@@ -54,6 +54,9 @@ int compare(const Arguments& arguments, Streams& streams) {
   // A recording states its own case.
   const std::string recording = arguments.text("MEASURED", arguments.text("CONFIG"));
   HEADROOM_CLI_ASSIGN(const compare::Measured measured, compare::read_measured(recording), streams);
+  if (measured.phases.empty())
+    return report_error(
+        {.message = "expected measured phases, found none", .file = recording, .key = "phases"}, streams);
   HEADROOM_CLI_ASSIGN(const Run run, load_run(arguments.text("CONFIG"), arguments.common, streams), streams);
   HEADROOM_CLI_ASSIGN(const Report report, predict(run, simulating_executor()), streams);
   const std::vector<compare::Row> rows = compare::compare(report, measured);

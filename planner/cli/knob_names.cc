@@ -1,5 +1,7 @@
 #include "planner/cli/knob_names.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -40,6 +42,14 @@ std::vector<std::string> knob_requests(const Run& run, std::span<const Knob> kno
     out.push_back(knob_name(run, knobs, request.substr(0, equals)) + request.substr(equals));
   }
   return out;
+}
+
+std::string no_knobs(const Run& run) {
+  std::string known;
+  for (const Framework& framework : frameworks())
+    if (framework.knobs != nullptr) known += (known.empty() ? "" : ", ") + std::string(framework.name);
+  return fmt::format("expected a configuration with knobs to vary ({}), found one of {}, which has none yet",
+                     known, run.read.job.framework);
 }
 
 }  // namespace headroom::cli

@@ -16,4 +16,7 @@ std::string knob_name(const Run& run, std::span<const Knob> knobs, const std::st
 std::vector<std::string> knob_requests(const Run& run, std::span<const Knob> knobs,
                                        const std::vector<std::string>& requests);
 
+/// Why nothing of the run can be varied: its framework has no knobs; names those that have.
+std::string no_knobs(const Run& run);
+
 }  // namespace headroom::cli

@@ -46,9 +46,7 @@ Result<Searched> search_run(const Arguments& arguments, const Common& common, St
   Searched out;
   HEADROOM_ASSIGN(out.run, load_run(arguments.text("CONFIG"), common, streams));
   if (out.run.framework == nullptr || out.run.framework->knobs == nullptr)
-    return fail(Error{.message = "this kind of configuration has nothing that can be varied",
-                      .file = arguments.text("CONFIG"),
-                      .key = {}});
+    return fail(Error{.message = no_knobs(out.run), .file = arguments.text("CONFIG"), .key = {}});
   HEADROOM_ASSIGN(search::PlanOptions options, plan_options(arguments));
   if (!closed_form::recalls(out.run.read.job)) {
     options.search.most_evaluations = kSlowEvaluations;

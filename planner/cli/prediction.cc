@@ -52,6 +52,10 @@ Error placed(Error error, const std::string& file, int line = 0, const std::stri
 /// A name that is no GPU's is told with the place that gives it.
 Error no_such_gpu(Error error, const ReadJob& read, const Common& common) {
   if (common.gpu && error.file.empty()) error.key = "--gpu";
+  if (!common.gpu)
+    for (const KeyUse& use : read.keys)
+      if (use.key == "device" && use.value == read.job.gpu)
+        error = placed(std::move(error), use.file, use.line, use.key);
   for (const JobInput::File& file : read.input.files)
     for (const char* key : {"gpu", "headroom.gpu"})
       if (const Document* found = file.document.find_path(key))

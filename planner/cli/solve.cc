@@ -16,8 +16,9 @@ namespace headroom::cli {
 namespace {
 
 Result<Knob> find_knob(const Run& run, const std::string& text) {
-  std::vector<Knob> knobs;
-  if (run.framework != nullptr && run.framework->knobs != nullptr) knobs = run.framework->knobs(run.read);
+  if (run.framework == nullptr || run.framework->knobs == nullptr)
+    return fail(Error{.message = no_knobs(run), .file = run.read.input.files.back().path, .key = {}});
+  const std::vector<Knob> knobs = run.framework->knobs(run.read);
   const std::string name = knob_name(run, knobs, text);
   std::string known;
   std::vector<std::string_view> names;

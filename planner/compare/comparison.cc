@@ -34,9 +34,10 @@ std::string summary_text(const Summary& s) {
   return fmt::format(
       "allocated peaks: {} exact, mean error {:.4f} %, worst {:.4f} %\n"
       "reserved peaks: {} exact, mean error {:.4f} %, worst {:.4f} %\n"
-      "numbers of allocations: {} equal\n",
+      "numbers of allocations: {}\n",
       share(s.allocated_exact, s.phases), s.allocated_mean, s.allocated_worst,
-      share(s.reserved_exact, s.phases), s.reserved_mean, s.reserved_worst, share(s.counts_equal, s.counted));
+      share(s.reserved_exact, s.phases), s.reserved_mean, s.reserved_worst,
+      s.counted == 0 ? "not recorded" : share(s.counts_equal, s.counted) + " equal");
 }
 
 /// Of the same step; for a step after the predicted ones, which repeat themselves, of the last one that has

@@ -65,6 +65,10 @@ Result<Corpus> read_corpus(const std::vector<std::string>& folders) {
     Result<Document> document = read_document(path);
     if (!document || document->find("case") == nullptr || document->find("phases") == nullptr) continue;
     HEADROOM_ASSIGN(const Measured measured, measured_of(*document, path));
+    if (measured.phases.empty()) {
+      out.skipped.push_back({fs::path(path).stem().string(), "expected measured phases, found none"});
+      continue;
+    }
     const Result<Report> report = predict(path);
     if (!report) {
       out.skipped.push_back({fs::path(path).stem().string(), report.error().text()});

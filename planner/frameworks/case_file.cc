@@ -7,8 +7,10 @@
 
 #include "models/architecture/read.h"
 #include "models/base/nearest.h"
+#include "planner/configuration/model_lookup.h"
 #include "planner/configuration/override.h"
-#include "simulator/allocator/settings.h"
+#include "simulator/allocator/simulated_settings.h"
+#include "simulator/tape/modules/decoder_form.h"
 
 namespace headroom::cases {
 namespace {
@@ -24,6 +26,9 @@ Document case_of(const Document& document) {
     if (const Document* value = document.find(key)) out.set(key, *value);
   return out;
 }
+
+/// Where overrides of the command line say that they come from.
+constexpr const char* kSet = "--set";
 
 /// Labels that every loop's case may carry.
 constexpr std::array<std::string_view, 4> kLabels = {"name", "group", "seed", "trace"};
@@ -51,9 +56,9 @@ void note_unknown(const Layers& layers, std::span<const std::string_view> known,
 }  // namespace
 
 void read_machine(Values& values, MachineSettings& settings, std::string_view own_conf) {
-  const std::string_view conf = !own_conf.empty() && values.given(own_conf) ? own_conf : "alloc_conf";
+  const std::string_view conf = own_conf.empty() ? "alloc_conf" : either(values, "alloc_conf", own_conf);
   settings.allocator_settings = values.text(conf);
-  if (const auto parsed = allocator::parse_allocator_settings(settings.allocator_settings); !parsed) {
+  if (const auto parsed = allocator::parse_simulated_settings(settings.allocator_settings); !parsed) {
     const std::string& option = parsed.error().key;
     values.fail_at(
         conf,
@@ -108,7 +113,7 @@ Result<Layers> lay(const JobInput& input, const JobOptions& options) {
     layers.add_file(file.path, std::move(document));
   }
   for (const std::string& text : options.overrides) {
-    HEADROOM_ASSIGN(const Override change, parse_override(text, "--set"));
+    HEADROOM_ASSIGN(const Override change, parse_override(text, kSet));
     HEADROOM_TRY(layers.apply(change));
   }
   layers.set_environment(options.environment);
@@ -124,7 +129,36 @@ void require(Values& values, std::initializer_list<std::string_view> keys, std::
   }
 }
 
-std::shared_ptr<const Architecture> model(Values& values, std::string_view key) {
+std::string_view either(Values& values, std::string_view own, std::string_view other) {
+  if (!values.given(other)) return own;
+  if (!values.given(own)) return other;
+  const auto set = [&](std::string_view key) {
+    std::string file;
+    int line = 0;
+    values.layers().locate(key, file, line);
+    return file == kSet;
+  };
+  if (set(own) != set(other)) return set(own) ? own : other;
+  const auto text = [&](std::string_view key) {
+    const Result<std::optional<Layers::Value>> found = values.layers().get(key);
+    return found && *found && (*found)->value.is_scalar() ? (*found)->value.text() : std::string();
+  };
+  if (text(own) != text(other))
+    values.fail_at(other,
+                   fmt::format("expected one value with {}, which is the same setting; found {} and {}", own,
+                               text(other), text(own)));
+  return own;
+}
+
+std::shared_ptr<const Architecture> model(Values& values, std::string_view key, const std::string& named) {
+  if (!named.empty()) {
+    auto found = find_model({.name = named, .config = {}, .base = {}, .overrides = {}});
+    if (found) return *found;
+    Error error = std::move(found.error());
+    if (error.file.empty()) error.key = "--model";
+    values.fail_with(std::move(error), key);
+    return nullptr;
+  }
   require(values, {key}, "the model's config values (model_type and sizes)");
   const Document config = values.tree(key);
   if (values.failed()) return nullptr;
@@ -143,17 +177,80 @@ std::shared_ptr<const Architecture> model(Values& values, std::string_view key) 
 
 void check_positions(Values& values, std::string_view key, const Architecture* model, std::int64_t prompt,
                      std::int64_t response) {
-  if (model == nullptr || model->decoder.position != PositionKind::learned) return;
+  if (model == nullptr || prompt + response <= model->decoder.max_positions) return;
   const std::int64_t most = model->decoder.max_positions;
-  if (prompt + response > most)
+  if (model->decoder.position == PositionKind::rotary && most > 0)
+    values.warn_at(key, fmt::format("its max_position_embeddings is {}, found prompt and response of {} + {} "
+                                    "tokens: Transformers computes such positions too, of no use untrained",
+                                    most, prompt, response));
+  if (model->decoder.position == PositionKind::learned)
     values.fail_at(prompt > most ? "prompt" : "response",
                    fmt::format("expected prompt and response within the {} positions of {}, found {} + {}",
                                most, key, prompt, response));
 }
 
-ReadJob finish(Job job, const JobInput& input, const JobOptions& options, const Layers& layers,
-               Values& values, std::span<const std::string_view> known_keys,
-               std::shared_ptr<const FrameworkSettings> settings) {
+void check_vocabulary(Values& values, std::string_view key, const Architecture* model,
+                      const Architecture* actor) {
+  if (model == nullptr || actor == nullptr) return;
+  const std::int64_t own = model->decoder.vocabulary, others = actor->decoder.vocabulary;
+  if (own < others)
+    values.fail_at(key,
+                   fmt::format("expected a vocab_size of at least the actor's {}, whose tokens it reads, "
+                               "found {}",
+                               others, own));
+}
+
+void check_program(Values& values, std::string_view key, const Architecture* model,
+                   AttentionImplementation attention, std::string_view attention_key) {
+  if (model == nullptr) return;
+  Status runs = tape::check_program(*model, attention);
+  if (runs) return;
+  const bool of_attention = !runs.error().key.empty() && !attention_key.empty();
+  values.fail_at(of_attention ? attention_key : key,
+                 of_attention
+                     ? fmt::format("expected eager: {} has no other attention, found sdpa", model->family)
+                     : std::move(runs.error().message));
+}
+
+AttentionImplementation default_attention(const Architecture& model) {
+  const tape::DecoderForm* form = tape::find_decoder_form(model);
+  return form != nullptr && form->eager_only ? AttentionImplementation::eager : AttentionImplementation::sdpa;
+}
+
+namespace {
+
+/// Flags of the command line that a case does not read.
+void note_flags(const JobOptions& options, ReadJob& out) {
+  const auto note = [&](bool given, const char* flag, const char* why) {
+    if (given)
+      out.warnings.push_back(
+          {.file = {}, .line = 0, .key = flag, .message = fmt::format("has no effect: {}", why)});
+  };
+  const char* ranks = out.job.framework == "trl"     ? "the case is of one GPU"
+                      : out.job.framework == "torch" ? "the case states its ranks in `_world`"
+                                                     : "the case states its GPUs in `world`";
+  note(options.nodes.has_value(), "--nodes", ranks);
+  note(options.gpus_per_node.has_value(), "--gpus-per-node", ranks);
+  note(!options.include_paths.empty(), "--include-path", "a case refers to no files");
+}
+
+/// What is wrong with a job that single keys do not show: too much work, which the batch makes.
+Status check_job(const Job& job, Values& values) {
+  Status valid = validate_job(job);
+  if (valid) return {};
+  Error error = std::move(valid.error());
+  error.key.clear();
+  values.fail_with(std::move(error),
+                   values.given("per_device_train_batch_size") ? "per_device_train_batch_size" : "batch");
+  return values.status();
+}
+
+}  // namespace
+
+Result<ReadJob> finish(Job job, const JobInput& input, const JobOptions& options, const Layers& layers,
+                       Values& values, std::span<const std::string_view> known_keys,
+                       std::shared_ptr<const FrameworkSettings> settings) {
+  HEADROOM_TRY(check_job(job, values));
   ReadJob out;
   out.job = std::move(job);
   if (!options.gpu.empty()) {
@@ -171,6 +268,7 @@ ReadJob finish(Job job, const JobInput& input, const JobOptions& options, const 
                                  : values.has_effect(key) ? KeyUse::State::used
                                                           : KeyUse::State::ignored});
   note_unknown(layers, known_keys, out);
+  note_flags(options, out);
   out.input = input;
   out.overrides = options.overrides;
   out.settings = std::move(settings);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "simulator/allocator/simulated_settings.h"
 #include "simulator/job/batching.h"
 #include "simulator/job/job.h"
 #include "simulator/job/names.h"
@@ -216,6 +217,10 @@ Status validate_job(const Job& job) {
     const std::string at = "processes." + process.name;
     for (const std::string& role : process.roles)
       if (job.role(role) == nullptr) return bad(at + ".roles", fmt::format("no role is named {}", role));
+    if (const auto settings = allocator::parse_simulated_settings(process.allocator_settings); !settings)
+      return bad(at + ".allocator_settings",
+                 fmt::format("{}{}{}", settings.error().key, settings.error().key.empty() ? "" : ": ",
+                             settings.error().message));
     if (!process.engine.empty() && job.engine(process.engine) == nullptr)
       return bad(at + ".engine", fmt::format("no engine is named {}", process.engine));
   }

@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "simulator/allocator/simulated_settings.h"
 #include "simulator/allocator/virtual_device.h"
 #include "simulator/hardware/communicator.h"
 #include "simulator/memory/counting_memory.h"
@@ -196,7 +197,7 @@ MakeTrainer program_simulated(Machine* machine, std::string process_recorded, Ru
              const Job& job, const Process& process, const Pool& pool, const Hardware& hardware,
              std::int64_t rank) -> Result<std::unique_ptr<TrainerProcess>> {
     HEADROOM_ASSIGN(const allocator::AllocatorSettings settings,
-                    allocator::parse_allocator_settings(process.allocator_settings));
+                    allocator::parse_simulated_settings(process.allocator_settings));
     const Bytes card = job.device_memory > 0 ? job.device_memory : hardware.total_memory;
     return std::make_unique<ProgramProcess<SimulatedBlocks>>(
         job, pool, hardware, rank, settings, card, runs_ahead(job), machine,
@@ -218,7 +219,7 @@ MakeTrainer program_over(Fidelity fidelity) {
   if (fidelity == Fidelity::every_allocation) return program_simulated(nullptr, {}, nullptr);
   return [](const Job& job, const Process& process, const Pool& pool, const Hardware& hardware,
             std::int64_t rank) -> Result<std::unique_ptr<TrainerProcess>> {
-    HEADROOM_TRY(allocator::parse_allocator_settings(process.allocator_settings));
+    HEADROOM_TRY(allocator::parse_simulated_settings(process.allocator_settings));
     return std::make_unique<ProgramProcess<CountedBlocks>>(job, pool, hardware, rank, runs_ahead(job));
   };
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <thread>
 
+#include "simulator/allocator/simulated_settings.h"
 #include "simulator/allocator/virtual_device.h"
 #include "simulator/replay/what_if_advice.h"
 
@@ -166,18 +167,11 @@ class Run {
 
 Result<WhatIfOutcome> run_setting(const AllocationStream& stream, const WhatIfSetting& setting,
                                   std::optional<Bytes> limit, StreamObserver* observer) {
-  auto settings = allocator::parse_allocator_settings(setting.conf);
+  auto settings = allocator::parse_simulated_settings(setting.conf);
   if (!settings) {
     Error error = settings.error();
     error.message = fmt::format("setting `{}`: {}", setting.conf, error.message);
     return fail(std::move(error));
-  }
-  if (settings->backend != allocator::AllocatorSettings::Backend::native) {
-    return fail(Error{.message = fmt::format("setting `{}`: cudaMallocAsync is the driver's own allocator; "
-                                             "only PyTorch's native one is simulated",
-                                             setting.conf),
-                      .file = {},
-                      .key = "backend"});
   }
   if (setting.needs_limit && !limit) {
     WhatIfOutcome outcome;

@@ -39,6 +39,7 @@ Role make_role(const Settings& s, const std::string& name) {
   role.training_mode_forward = role.trained;
   role.dropout = has_dropout(role);
   role.attention_mask = true;
+  role.attention = cases::default_attention(*role.model);
   role.padded = s.padded;
   Sharding& sharding = role.sharding;
   // Engines that only evaluate are spread like the trained ones at stage 3, else not at all.

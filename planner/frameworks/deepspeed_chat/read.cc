@@ -19,7 +19,7 @@ bool detect(const JobInput& input) {
 Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   HEADROOM_ASSIGN(const Layers layers, cases::lay(input, options));
   Values values(layers, Values::Grammar::strict);
-  HEADROOM_ASSIGN(const std::shared_ptr<Settings> settings, read_settings(values));
+  HEADROOM_ASSIGN(const std::shared_ptr<Settings> settings, read_settings(values, options));
   Job job = make_job(*settings);
   if (options.steps) job.steps = *options.steps;
   note_skipped_steps(job);

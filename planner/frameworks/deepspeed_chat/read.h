@@ -20,6 +20,8 @@ namespace headroom::deepspeed_chat {
 /// (3e7), stage3_max_live_parameters (3e7), stage3_param_persistence_threshold (1e4, all engines'),
 /// stage3_max_reuse_distance.
 ///
+/// A key both alone and in `zero_extra` with different values is an error.
+///
 /// Errors name the key; so do those for what is not modelled: gradient accumulation, several generation
 /// batches, LoRA, the hybrid engine, EMA, compute_fp32_loss, sub_group_size.
 bool detect(const JobInput& input);

@@ -73,9 +73,9 @@ constexpr std::array<Size, 6> kSizes = {{
 constexpr double kMostElements = 1e15;
 
 /// A key of that section: beside the others or in `zero_extra`.
-std::string zero_key(const Values& v, std::string_view key) {
+std::string zero_key(Values& v, std::string_view key) {
   const std::string extra = "zero_extra." + std::string(key);
-  return v.given(extra) ? extra : std::string(key);
+  return std::string(cases::either(v, key, extra));
 }
 
 /// A whole number, which DeepSpeed's configurations also write as 5e8.
@@ -123,11 +123,11 @@ std::int64_t skipped_steps(std::int64_t power) {
   return power <= kSafeScalePower ? 0 : power - kSafeScalePower + kHysteresis - 1;
 }
 
-Result<std::shared_ptr<Settings>> read_settings(Values& v) {
+Result<std::shared_ptr<Settings>> read_settings(Values& v, const JobOptions& options) {
   auto made = std::make_shared<Settings>();
   Settings& s = *made;
   s.name = v.text("name");
-  s.actor = cases::model(v, "actor");
+  s.actor = cases::model(v, "actor", options.model);
   s.critic = v.given("critic") ? cases::model(v, "critic") : s.actor;
   cases::require(v, {"batch", "prompt", "response", "zero_stage"}, "a number");
   s.zero_stage = v.integer("zero_stage", 0, 3);
@@ -135,6 +135,8 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v) {
   s.batch = v.integer("batch", 1, kMost, 1);
   s.prompt = v.integer("prompt", 1, kMostTokens, 1);
   s.response = v.integer("response", 1, kMostTokens, 1);
+  for (const char* section : {"fp16_extra", "zero_extra"})
+    if (v.given(section)) v.tree(section);
   s.steps_given = v.given("steps");
   s.steps = static_cast<int>(v.integer("steps", 1, 1000, 3));
   s.initial_scale_power = v.integer("fp16_extra.initial_scale_power", 0, 32, 16);
@@ -158,7 +160,12 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v) {
     for (const char* key : {"offload_reference_model", "offload_reward_model"})
       if (s.zero_stage != 3 && v.given(key)) v.without_effect(key, "only zero_stage 3 offloads parameters");
     cases::check_positions(v, "actor", s.actor.get(), s.prompt, s.response);
-    cases::check_positions(v, "critic", s.critic.get(), s.prompt, s.response);
+    cases::check_program(v, "actor", s.actor.get(), cases::default_attention(*s.actor));
+    if (s.critic != s.actor) {
+      cases::check_positions(v, "critic", s.critic.get(), s.prompt, s.response);
+      cases::check_vocabulary(v, "critic", s.critic.get(), s.actor.get());
+      cases::check_program(v, "critic", s.critic.get(), cases::default_attention(*s.critic));
+    }
   }
   HEADROOM_TRY(v.status());
   return made;

@@ -40,7 +40,7 @@ struct Settings : cases::MachineSettings {
 std::span<const std::string_view> known_keys();
 
 /// Reads and checks. Errors name the key.
-Result<std::shared_ptr<Settings>> read_settings(Values& values);
+Result<std::shared_ptr<Settings>> read_settings(Values& values, const JobOptions& options);
 
 /// Steps that overflow before the dynamic loss scale has fallen from 2^power far enough.
 std::int64_t skipped_steps(std::int64_t power);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "planner/frameworks/torch/lora_targets.h"
+#include "planner/frameworks/lora_targets.h"
 #include "planner/frameworks/torch/settings.h"
 
 namespace headroom::torch {
@@ -90,7 +90,7 @@ void check_algorithm(Values& values, const Settings& s) {
 void read_targets(Values& values, Settings& s) {
   const bool is_list = values.given("lora_targets") && values.listed("lora_targets");
   const auto targets = [&](const Architecture& model, bool scalar) -> std::vector<std::string> {
-    Result<LoraTargets> made = lora_targets(model, s.lora_targets, is_list, scalar);
+    Result<cases::LoraTargets> made = cases::lora_targets(model, s.lora_targets, is_list, scalar);
     if (!made) {
       values.fail_with(std::move(made.error()), "lora_targets");
       return {};
@@ -148,7 +148,14 @@ void check(Values& values, const Settings& s) {
   check_algorithm(values, s);
   check_needs(values, s);
   cases::check_positions(values, "actor", s.actor.get(), s.prompt, s.response);
-  if (has_critic_shape(s)) cases::check_positions(values, "critic", s.critic.get(), s.prompt, s.response);
+  const AttentionImplementation attention =
+      s.attn == "eager" ? AttentionImplementation::eager : AttentionImplementation::sdpa;
+  cases::check_program(values, "actor", s.actor.get(), attention, "attn");
+  if (has_critic_shape(s) && s.critic != s.actor) {
+    cases::check_positions(values, "critic", s.critic.get(), s.prompt, s.response);
+    cases::check_vocabulary(values, "critic", s.critic.get(), s.actor.get());
+    cases::check_program(values, "critic", s.critic.get(), attention, "attn");
+  }
   note_without_effect(values, s);
 }
 
@@ -158,14 +165,14 @@ std::span<const std::string_view> known_keys() {
   return kKeys;
 }
 
-Result<std::shared_ptr<Settings>> read_settings(Values& v) {
+Result<std::shared_ptr<Settings>> read_settings(Values& v, const JobOptions& options) {
   auto made = std::make_shared<Settings>();
   Settings& s = *made;
   s.name = v.text("name");
-  s.actor = cases::model(v, "actor");
+  s.actor = cases::model(v, "actor", options.model);
   s.critic = v.given("critic") ? cases::model(v, "critic") : s.actor;
-  s.algo = v.word(v.given("algorithm") ? "algorithm" : "algo",
-                  {"ppo", "grpo", "sft", "reward_model", "rm", "dpo"}, "ppo");
+  s.algo = v.word(cases::either(v, "algo", "algorithm"), {"ppo", "grpo", "sft", "reward_model", "rm", "dpo"},
+                  "ppo");
   if (s.algo == "rm") s.algo = "reward_model";
   s.use_ref = v.flag("use_ref", true);
   s.use_reward = v.flag("use_reward", s.algo == "ppo");

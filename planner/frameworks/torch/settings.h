@@ -52,7 +52,7 @@ std::span<const std::string_view> known_keys();
 
 /// Reads and checks a case. Errors name the key: unknown words, numbers out of range, and values that
 /// contradict each other (a micro-batch that does not divide the batch, more tokens than positions …).
-Result<std::shared_ptr<Settings>> read_settings(Values& values);
+Result<std::shared_ptr<Settings>> read_settings(Values& values, const JobOptions& options);
 
 /// The Job that runs these settings: roles, start and step as the loop's code orders them.
 Job make_job(const Settings& settings);

@@ -20,6 +20,7 @@ Role make_policy(const Settings& s) {
   role.training_mode_forward = true;
   role.dropout = true;
   role.attention_mask = true;
+  role.attention = cases::default_attention(*role.model);
   role.optimizer.implementation = s.optimizer;
   role.train.sequences = s.batch;
   role.loss.kl = s.beta != 0;

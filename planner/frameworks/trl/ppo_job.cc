@@ -20,6 +20,7 @@ Role make_role(const Settings& s, const char* name, HeadKind head, bool trained)
   role.precision.weights = role.precision.gradients = role.precision.compute = s.dtype;
   role.training_mode_forward = role.dropout = trained && keeps_dropout(*s.model);
   role.attention_mask = true;
+  role.attention = cases::default_attention(*role.model);
   role.optimizer.implementation = s.optimizer;
   role.optimizer.clip = false;
   role.train.sequences = s.batch;

@@ -21,7 +21,7 @@ bool detect(const JobInput& input) {
 Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   HEADROOM_ASSIGN(const Layers layers, cases::lay(input, options));
   Values values(layers, Values::Grammar::strict);
-  HEADROOM_ASSIGN(const std::shared_ptr<Settings> settings, read_settings(values, options.steps));
+  HEADROOM_ASSIGN(const std::shared_ptr<Settings> settings, read_settings(values, options));
   Job job = settings->trainer == Trainer::ppo ? make_ppo_job(*settings) : make_grpo_job(*settings);
   return cases::finish(std::move(job), input, options, layers, values, known_keys(), settings);
 }

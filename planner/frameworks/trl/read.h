@@ -32,6 +32,7 @@ namespace headroom::trl {
 /// ref_logprob, critic_values and reward (of all chunks), forward_policy_value, backward and optimizer_step
 /// (of all micro-batches), and train_actor, which covers the last three and what lies between them.
 ///
+/// Two spellings of one setting with different values are an error, unless `--set` gives one of them.
 /// A key of the other trainer is a warning: it has no effect. Errors name the key; so do those for what is
 /// not modelled: other trainers, use_vllm, use_liger_kernel, fp16, torch_empty_cache_steps, whiten_rewards,
 /// num_sample_generations.

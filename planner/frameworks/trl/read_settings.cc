@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "planner/frameworks/lora_targets.h"
 #include "planner/frameworks/trl/settings.h"
 
 namespace headroom::trl {
@@ -55,11 +56,6 @@ constexpr std::array<std::string_view, 44> kKeys = {"name",
                                                     "total_memory",
                                                     "alloc_conf"};
 
-/// The key of the two that is given: the short one or the configuration class's own.
-std::string_view either(const Values& v, std::string_view own, std::string_view config) {
-  return v.given(config) ? config : own;
-}
-
 /// What would take other tensors than those that are modelled.
 void refuse_others(Values& v) {
   for (const char* key : {"use_vllm", "use_liger_kernel", "fp16"})
@@ -77,18 +73,30 @@ void note_without_effect(Values& v, std::initializer_list<const char*> keys, con
     }
 }
 
+/// PEFT's `target_modules`, where the model is adapted.
+void read_targets(Values& v, Settings& s) {
+  std::vector<std::string> words = v.texts("lora_targets");
+  const bool is_list = v.listed("lora_targets");
+  if (words.empty() && !is_list) words = {"all-linear"};
+  if (v.failed() || s.lora == 0) return;
+  Result<cases::LoraTargets> made = cases::lora_targets(*s.model, words, is_list, false);
+  if (!made) return v.fail_with(std::move(made.error()), "lora_targets");
+  for (const std::string& word : made->unmatched)
+    v.warn_at("lora_targets", fmt::format("no linear module of {} is named {}", s.model->family, word));
+  s.lora_targets = std::move(made->names);
+}
+
 void read_grpo(Values& v, Settings& s) {
-  s.response = v.integer(either(v, "response", "max_completion_length"), 1, kMostTokens, 256);
+  s.response = v.integer(cases::either(v, "response", "max_completion_length"), 1, kMostTokens, 256);
   s.steps_per_generation = v.integer("steps_per_generation", 1, 65536, s.accum);
   s.num_generations = v.integer("num_generations", 2, 65536, 8);
   s.num_iterations = v.integer("num_iterations", 1, 65536, 1);
-  s.steps = v.integer(either(v, "steps", "max_steps"), 1, 1000, 3);
+  s.steps = v.integer(cases::either(v, "steps", "max_steps"), 1, 1000, 3);
   s.beta = v.number("beta", 0, 1e6, 0);
   s.mixed_precision = v.flag("bf16", true);
   s.lora = v.integer("lora", 0, 65536, 0);
-  s.lora_targets = v.texts("lora_targets");
-  if (s.lora_targets.empty()) s.lora_targets = {"all-linear"};
-  s.grad_ckpt = v.flag(either(v, "grad_ckpt", "gradient_checkpointing"), true);
+  read_targets(v, s);
+  s.grad_ckpt = v.flag(cases::either(v, "grad_ckpt", "gradient_checkpointing"), true);
   s.temperature = v.number("temperature", 1e-6, 1e6, 1);
   // These weigh the same tokens: their tensors are the same.
   v.word("loss_type", {"dapo", "grpo", "bnpo", "dr_grpo"}, "dapo");
@@ -105,15 +113,22 @@ void read_grpo(Values& v, Settings& s) {
 }
 
 void read_ppo(Values& v, Settings& s) {
-  s.response = v.integer(either(v, "response", "response_length"), 1, kMostTokens, 53);
-  s.epochs = v.integer(either(v, "epochs", "num_ppo_epochs"), 1, 1024, 1);
+  s.response = v.integer(cases::either(v, "response", "response_length"), 1, kMostTokens, 53);
+  s.epochs = v.integer(cases::either(v, "epochs", "num_ppo_epochs"), 1, 1024, 1);
   s.mini_batches = v.integer("num_mini_batches", 1, 65536, 1);
-  s.rollout_batch = v.integer(either(v, "rollout_batch", "local_rollout_forward_batch_size"), 1, kMost, 64);
+  s.rollout_batch =
+      v.integer(cases::either(v, "rollout_batch", "local_rollout_forward_batch_size"), 1, kMost, 64);
   s.prompts = v.integer("dataset", 1, std::int64_t{1} << 40, 32);
   s.temperature = v.number("temperature", 1e-6, 1e6, 0.7);
   const std::int64_t sequences = s.batch * s.accum;
   const std::int64_t episodes = v.integer("total_episodes", 1, std::int64_t{1} << 40, 3 * sequences);
-  s.steps = v.integer("steps", 1, 1000, std::min<std::int64_t>(ceil_div(episodes, sequences), 1000));
+  const std::int64_t updates = std::min<std::int64_t>(ceil_div(episodes, sequences), 1000);
+  s.steps = v.integer("steps", 1, 1000, updates);
+  if (v.given("total_episodes") && v.given("steps") && s.steps != updates)
+    v.fail_at("total_episodes",
+              fmt::format("expected as many updates as steps, which is the same setting; found "
+                          "{} of {} sequences and {} steps",
+                          updates, sequences, s.steps));
   if (v.integer("num_sample_generations", 0, kMost, 0) != 0)
     v.fail_at("num_sample_generations", "expected 0: samples for the log are not modelled");
   if (v.flag("whiten_rewards")) v.fail_at("whiten_rewards", "expected false: true is not modelled");
@@ -132,18 +147,19 @@ std::span<const std::string_view> known_keys() {
   return kKeys;
 }
 
-Result<std::shared_ptr<Settings>> read_settings(Values& v, std::optional<int> steps) {
+Result<std::shared_ptr<Settings>> read_settings(Values& v, const JobOptions& options) {
   auto made = std::make_shared<Settings>();
   Settings& s = *made;
   s.name = v.text("name");
   s.trainer = v.word("trainer", {"grpo", "ppo"}, "grpo") == "ppo" ? Trainer::ppo : Trainer::grpo;
   const bool ppo = s.trainer == Trainer::ppo;
-  s.model = cases::model(v, "model");
-  const std::string_view batch = either(v, "batch", "per_device_train_batch_size"),
-                         response = either(v, "response", ppo ? "response_length" : "max_completion_length");
+  s.model = cases::model(v, "model", options.model);
+  const std::string_view batch = cases::either(v, "batch", "per_device_train_batch_size"),
+                         response =
+                             cases::either(v, "response", ppo ? "response_length" : "max_completion_length");
   cases::require(v, {batch, "prompt", response}, "a number");
   s.batch = v.integer(batch, 1, kMost, 8);
-  s.accum = v.integer(either(v, "accum", "gradient_accumulation_steps"), 1, 65536, 1);
+  s.accum = v.integer(cases::either(v, "accum", "gradient_accumulation_steps"), 1, 65536, 1);
   s.prompt = v.integer("prompt", 1, kMostTokens, 1);
   v.word("dtype", {"float32", "bfloat16", "float16", "float", "half"}, "float32");
   s.dtype = v.dtype("dtype", DType::fp32);
@@ -151,9 +167,12 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v, std::optional<int> st
     s.optimizer = OptimizerImplementation::foreach_;
   refuse_others(v);
   ppo ? read_ppo(v, s) : read_grpo(v, s);
-  if (steps) s.steps = *steps;
+  if (options.steps) s.steps = *options.steps;
   cases::read_machine(v, s);
-  if (!v.failed()) cases::check_positions(v, "model", s.model.get(), s.prompt, s.response);
+  if (!v.failed()) {
+    cases::check_positions(v, "model", s.model.get(), s.prompt, s.response);
+    cases::check_program(v, "model", s.model.get(), cases::default_attention(*s.model));
+  }
   HEADROOM_TRY(v.status());
   return made;
 }

@@ -43,8 +43,8 @@ struct Settings : cases::MachineSettings {
 /// Every key, in the order of the documentation.
 std::span<const std::string_view> known_keys();
 
-/// Reads and checks; `steps` overrides the key. Errors name the key.
-Result<std::shared_ptr<Settings>> read_settings(Values& values, std::optional<int> steps);
+/// Reads and checks; the command line overrides keys. Errors name the key.
+Result<std::shared_ptr<Settings>> read_settings(Values& values, const JobOptions& options);
 
 /// The Job that runs these settings, without roles and steps.
 Job make_frame(const Settings& settings);

@@ -5,9 +5,14 @@
 #include "planner/configuration/model_lookup.h"
 #include "planner/frameworks/verl/sections.h"
 #include "planner/frameworks/verl/settings_reader.h"
+#include "simulator/allocator/simulated_settings.h"
 
 namespace headroom::verl {
-namespace {}  // namespace
+namespace {
+
+const std::string kEnvironment = "ray_kwargs.ray_init.runtime_env.env_vars.";
+
+}  // namespace
 
 Settings SettingsReader::read() {
   hardware();
@@ -27,7 +32,7 @@ Settings SettingsReader::read() {
 std::string SettingsReader::variable(const std::string& name) {
   const auto given = options_.environment.find(name);
   if (given != options_.environment.end()) return given->second;
-  return v_.text("ray_kwargs.ray_init.runtime_env.env_vars." + name);
+  return v_.text(kEnvironment + name);
 }
 
 void SettingsReader::not_modelled(const std::string& key, const std::string& what) {
@@ -108,6 +113,10 @@ void SettingsReader::trainer() {
   }
   for (const char* name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
     if (const std::string value = variable(name); !value.empty()) s_.allocator_settings = value;
+    if (const auto settings = allocator::parse_simulated_settings(s_.allocator_settings); !settings)
+      v_.fail_at(kEnvironment + name,
+                 fmt::format("{}{}{}", settings.error().key, settings.error().key.empty() ? "" : ": ",
+                             settings.error().message));
     s_.allocator_from_environment = s_.allocator_from_environment || options_.environment.count(name) > 0;
   }
   s_.agent_workers = v_.integer(kRollout + "agent.num_workers", 0, 100000, 8);

@@ -3,6 +3,8 @@
 #include <string_view>
 
 #include "models/architecture/architecture.h"
+#include "models/base/result.h"
+#include "simulator/job/role.h"
 
 namespace headroom::tape {
 
@@ -82,5 +84,9 @@ struct DecoderForm {
 
 /// The row for an architecture (Falcon's depends on its layout); null when the family has another program.
 const DecoderForm* find_decoder_form(const Architecture& architecture);
+
+/// Whether a program runs this model with this attention. Errors: a family without one; with the key
+/// `attention`, a family whose attention Transformers has in eager form alone.
+Status check_program(const Architecture& architecture, AttentionImplementation attention);
 
 }  // namespace headroom::tape

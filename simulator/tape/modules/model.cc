@@ -279,19 +279,34 @@ std::string unsupported(const Architecture& architecture, const std::string& wha
          "): " + what;
 }
 
+const Entry* program_of(const Architecture& architecture) {
+  const auto* at = std::find_if(std::begin(kPrograms), std::end(kPrograms),
+                                [&](const Entry& entry) { return entry.family == architecture.family; });
+  return at == std::end(kPrograms) ? nullptr : at;
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Model>> make_model(Tape& tape, const Architecture& architecture,
-                                          const std::string& path, const ModelOptions& options) {
-  for (const Entry& entry : kPrograms)
-    if (entry.family == architecture.family) return entry.make(tape, architecture, path, options);
+Status check_program(const Architecture& architecture, AttentionImplementation attention) {
+  if (program_of(architecture) != nullptr) return {};
   const DecoderForm* form = find_decoder_form(architecture);
   if (form == nullptr)
     return fail(unsupported(
         architecture, "expected a family with one, and rotary positions where its ALiBi form has none"));
-  if (form->eager_only && options.attention != AttentionImplementation::eager)
-    return fail(unsupported(architecture, "its attention has no fused form; expected eager attention"));
-  return std::unique_ptr<Model>(std::make_unique<BlockDecoder>(tape, architecture, *form, path, options));
+  if (form->eager_only && attention != AttentionImplementation::eager)
+    return fail(Error{
+        .message = unsupported(architecture, "its attention has no fused form; expected eager attention"),
+        .file = {},
+        .key = "attention"});
+  return {};
+}
+
+Result<std::unique_ptr<Model>> make_model(Tape& tape, const Architecture& architecture,
+                                          const std::string& path, const ModelOptions& options) {
+  HEADROOM_TRY(check_program(architecture, options.attention));
+  if (const Entry* entry = program_of(architecture)) return entry->make(tape, architecture, path, options);
+  const DecoderForm& form = *find_decoder_form(architecture);
+  return std::unique_ptr<Model>(std::make_unique<BlockDecoder>(tape, architecture, form, path, options));
 }
 
 }  // namespace headroom::tape

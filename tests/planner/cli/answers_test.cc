@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "models/document/document.h"
 #include "tests/planner/cli/outcome.h"
@@ -106,6 +107,60 @@ TEST(Answers, ARecordingIsComparedWithItsOwnCase) {
   const Outcome alone = run_words({"compare", run});
   EXPECT_EQ(alone.code, kDone) << alone.err;
   EXPECT_EQ(alone.out, run_words({"compare", run, run}).out);
+}
+
+TEST(Answers, ARecordingHasPhases) {
+  const std::string run = test::source("tests/data/rlhf/fr-gpt2.json");
+  const std::filesystem::path empty = std::filesystem::path(::testing::TempDir()) / "no_phases.json";
+  std::ofstream(empty) << R"({"phases": []})";
+  const Outcome outcome = run_words({"compare", run, empty});
+  std::ofstream(empty)
+      << R"({"phases": [{"step": 0, "phase": "generate", "peak_alloc": 1, "peak_reserved": 1}]})";
+  EXPECT_THAT(run_words({"compare", run, empty}).out, HasSubstr("numbers of allocations: not recorded"));
+  std::filesystem::remove(empty);
+  EXPECT_EQ(outcome.code, kBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr("no_phases.json: phases: expected measured phases, found none"));
+  EXPECT_EQ(outcome.out, "");
+}
+
+/// A case has no knobs; the message says whose files have.
+TEST(Answers, SearchSaysWhichFrameworksHaveKnobs) {
+  const std::string run = test::source("tests/data/rlhf/fr-gpt2.json");
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"plan", run}, {"plan", run, "--min-gpus"}, {"solve", "batch", run}}) {
+    const Outcome outcome = run_words(words);
+    EXPECT_EQ(outcome.code, kBadInput);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("job, verl"), HasSubstr("found one of torch")));
+  }
+}
+
+TEST(Answers, ACardThatIsNoneIsToldByItsPlace) {
+  const std::filesystem::path file = std::filesystem::path(::testing::TempDir()) / "tpu.yaml";
+  std::ofstream(file) << "batch: 4\nprompt: 16\nresponse: 8\ndevice: TPU v5\nactor: {model_type: gpt2, "
+                         "vocab_size: 512, n_layer: 2, n_head: 2, n_embd: 64}\n";
+  const Outcome outcome = run_words({"estimate", file});
+  std::filesystem::remove(file);
+  EXPECT_EQ(outcome.code, kBadInput);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("tpu.yaml:4: device: "), HasSubstr("TPU v5")));
+}
+
+/// The first example of the loop's page, as printed.
+TEST(Answers, TheDocumentedCaseRuns) {
+  std::ifstream page(test::source("docs/TORCH_LOOP.md"));
+  const std::filesystem::path file = std::filesystem::path(::testing::TempDir()) / "documented.yaml";
+  std::ofstream example(file);
+  bool within = false;
+  for (std::string line; std::getline(page, line);) {
+    if (within && line == "```") break;
+    if (within) example << line << "\n";
+    within = within || line == "```yaml";
+  }
+  example.close();
+  const Outcome outcome = run_words({"estimate", file});
+  std::filesystem::remove(file);
+  EXPECT_TRUE(outcome.code == kDone || outcome.code == kOver) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_THAT(outcome.out, HasSubstr("train_actor"));
 }
 
 TEST(Answers, ACorpusHasRecordings) {

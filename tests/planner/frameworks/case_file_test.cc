@@ -122,7 +122,149 @@ TEST_P(EveryCase, NeedsItsModel) {
   EXPECT_THAT(read.error().text(), AllOf(HasSubstr("case.yaml:5: " + key), HasSubstr("found null")));
 }
 
+TEST_P(EveryCase, IsSimulatedWithTheNativeAllocatorAlone) {
+  EXPECT_THAT(refusal("alloc_conf: backend:cudaMallocAsync"),
+              AllOf(HasSubstr("alloc_conf"), HasSubstr("cudaMallocAsync"), HasSubstr("native")));
+  EXPECT_EQ(refusal("alloc_conf: backend:native"), "accepted");
+}
+
+TEST_P(EveryCase, WarnsWhereRotaryPositionsEnd) {
+  const std::string key = std::string(GetParam()) == "trl" ? "model" : "actor";
+  const Result<ReadJob> read = test::read_case(text, {key + ".max_position_embeddings=23"});
+  ASSERT_TRUE(read) << read.error().text();
+  ASSERT_EQ(read->warnings.size(), 1u);
+  EXPECT_EQ(read->warnings[0].key, key);
+  EXPECT_THAT(read->warnings[0].message, HasSubstr("is 23, found prompt and response of 16 + 8"));
+  EXPECT_TRUE(test::read_case(text, {key + ".max_position_embeddings=24"})->warnings.empty());
+}
+
+TEST_P(EveryCase, TakesAModelFromTheCommandLine) {
+  const std::string key = std::string(GetParam()) == "trl" ? "model" : "actor";
+  JobInput input;
+  const std::string without =
+      text.substr(0, text.find(key + ":")) + (key == "actor" ? "zero_stage: 2\n" : "");
+  for (const std::string& one : {text, without}) {
+    input.files = {{"case.yaml", parse_document(one, "case.yaml").value(), one}};
+    JobOptions options;
+    options.framework = GetParam();
+    options.model = "Qwen/Qwen2.5-0.5B";
+    const Result<ReadJob> read = read_job(input, options);
+    ASSERT_TRUE(read) << read.error().text();
+    EXPECT_EQ(read->job.role("actor")->model->family, "qwen2");
+    options.model = "nobody/nothing";
+    const Result<ReadJob> none = read_job(input, options);
+    ASSERT_FALSE(none);
+    EXPECT_THAT(none.error().text(), HasSubstr("nobody/nothing"));
+  }
+}
+
+TEST_P(EveryCase, WarnsOfFlagsWithoutEffect) {
+  JobInput input;
+  input.files = {{"case.yaml", parse_document(text, "case.yaml").value(), text}};
+  JobOptions options;
+  options.nodes = 2;
+  options.gpus_per_node = 4;
+  const Result<ReadJob> read = read_job(input, options);
+  ASSERT_TRUE(read) << read.error().text();
+  ASSERT_EQ(read->warnings.size(), 2u);
+  EXPECT_EQ(read->warnings[0].key, "--nodes");
+  EXPECT_EQ(read->warnings[1].key, "--gpus-per-node");
+}
+
 INSTANTIATE_TEST_SUITE_P(Frameworks, EveryCase, testing::Values("torch", "trl", "deepspeed-chat"));
+
+/// Two spellings of a setting: (framework, a line, the other spelling's line, the same value in it).
+struct Twice {
+  const char *framework, *own, *other, *same, *trainer = "";
+};
+
+class TwoSpellings : public testing::TestWithParam<Twice> {};
+
+TEST_P(TwoSpellings, AgreeOrAreRefused) {
+  const auto [framework, own, other, same, trainer] = GetParam();
+  const auto key = [](const std::string& line) { return line.substr(0, line.find(": ")); };
+  std::string text = case_of(framework);
+  const auto replace = [&](const std::string& line) {
+    const std::size_t at = ("\n" + text).find("\n" + key(line) + ":");
+    if (at != std::string::npos) text.erase(at, text.find('\n', at) - at + 1);
+    text += line + "\n";
+  };
+  if (*trainer != '\0') replace(trainer);
+  replace(own);
+  const auto both = [&](const std::string& second) { return test::read_case(text + second + "\n"); };
+  const Result<ReadJob> refused = both(other);
+  ASSERT_FALSE(refused) << own << ", " << other;
+  EXPECT_THAT(refused.error().text(), AllOf(HasSubstr(key(own)), HasSubstr(key(other))));
+  const Result<ReadJob> agreed = both(same);
+  ASSERT_TRUE(agreed) << agreed.error().text();
+  const std::string line = other, value = line.substr(line.find(": ") + 2);
+  if (value.find('{') != std::string::npos || key(other) == "total_episodes") return;
+  EXPECT_TRUE(test::read_case(text, {key(other) + "=" + value})) << "the command line goes before the file";
+}
+
+constexpr const char *kTorch = "torch", *kTrl = "trl", *kDeepSpeed = "deepspeed-chat";
+INSTANTIATE_TEST_SUITE_P(
+    OfASetting, TwoSpellings,
+    testing::Values(
+        Twice{kTorch, "algo: grpo", "algorithm: ppo", "algorithm: grpo"},
+        Twice{kTorch, "_conf: max_split_size_mb:64", "alloc_conf: ''", "alloc_conf: max_split_size_mb:64"},
+        Twice{kTrl, "batch: 8", "per_device_train_batch_size: 4", "per_device_train_batch_size: 8"},
+        Twice{kTrl, "accum: 2", "gradient_accumulation_steps: 4", "gradient_accumulation_steps: 2"},
+        Twice{kTrl, "response: 8", "max_completion_length: 4", "max_completion_length: 8"},
+        Twice{kTrl, "steps: 2", "max_steps: 4", "max_steps: 2"},
+        Twice{kTrl, "grad_ckpt: true", "gradient_checkpointing: false", "gradient_checkpointing: true"},
+        Twice{kTrl, "response: 8", "response_length: 4", "response_length: 8", "trainer: ppo"},
+        Twice{kTrl, "epochs: 2", "num_ppo_epochs: 1", "num_ppo_epochs: 2", "trainer: ppo"},
+        Twice{kTrl, "rollout_batch: 4", "local_rollout_forward_batch_size: 2",
+              "local_rollout_forward_batch_size: 4", "trainer: ppo"},
+        Twice{kTrl, "steps: 2", "total_episodes: 4", "total_episodes: 8", "trainer: ppo"},
+        Twice{kDeepSpeed, "reduce_bucket_size: 1000", "zero_extra: {reduce_bucket_size: 2000}",
+              "zero_extra: {reduce_bucket_size: 1000}"},
+        Twice{kDeepSpeed, "overlap_comm: true", "zero_extra: {overlap_comm: false}",
+              "zero_extra: {overlap_comm: true}"}));
+
+/// A critic reads the actor's tokens.
+TEST(Critic, HasARowForEachOfTheActorsTokens) {
+  for (const std::string framework : {"torch", "deepspeed-chat"}) {
+    const std::string text = case_of(framework) + "critic: " + kModel + "\n";
+    EXPECT_TRUE(test::read_case(text));
+    EXPECT_TRUE(test::read_case(text, {"critic.vocab_size=600"}));
+    test::expect_refused(text, {{"critic.vocab_size=511", "critic"}});
+  }
+  const std::string scored = case_of("torch") + "algo: grpo\nuse_reward: true\ncritic: " + kModel + "\n";
+  test::expect_refused(scored, {{"critic.vocab_size=511", "critic"}});
+}
+
+/// Transformers falls back to eager attention where a family has no other and nothing is asked for.
+TEST(Attention, OfAFamilyWithoutAFusedForm) {
+  const std::string bloom = "{model_type: bloom, vocab_size: 512, hidden_size: 64, n_layer: 2, n_head: 2}";
+  const auto of = [&](const std::string& framework, const std::string& more = "") {
+    std::string text = case_of(framework);
+    text.replace(text.find(kModel), std::string(kModel).size(), bloom);
+    return test::read_case(text + more);
+  };
+  for (const char* framework : {"trl", "deepspeed-chat"}) {
+    const Result<ReadJob> read = of(framework);
+    ASSERT_TRUE(read) << read.error().text();
+    EXPECT_EQ(read->job.role("actor")->attention, AttentionImplementation::eager);
+  }
+  EXPECT_TRUE(of("torch", "attn: eager\n"));
+  const Result<ReadJob> fused = of("torch", "attn: sdpa\n");
+  ASSERT_FALSE(fused);
+  EXPECT_THAT(fused.error().text(), AllOf(HasSubstr("case.json:5: attn"), HasSubstr("expected eager")));
+}
+
+TEST(MicroBatches, AreTheBatchsFault) {
+  const std::string text = "batch: 16777216\nmicro_batch: 1\nprompt: 16\nresponse: 8\nactor: ";
+  const Result<ReadJob> read = test::read_case(text + kModel);
+  ASSERT_FALSE(read);
+  EXPECT_THAT(read.error().text(), AllOf(HasSubstr("case.json:1: batch: "), HasSubstr("micro-batches")));
+}
+
+TEST(DeepSpeedSections, AreMaps) {
+  test::expect_refused(case_of("deepspeed-chat"),
+                       {{"fp16_extra=7", "fp16_extra"}, {"zero_extra=[1]", "zero_extra"}});
+}
 
 TEST(Detection, KnowsACaseWithoutItsRecording) {
   const std::string model = kModel;

@@ -33,7 +33,7 @@ const std::vector<Choice>& choices() {
       {"grad_ckpt", {"true", "false"}},
       {"reentrant", {"true", "false"}},
       {"lora", {"0", "4"}},
-      {"lora_targets", {"all-linear", "'.*'"}},
+      {"lora_targets", {"all-linear", R"('.*\.\d+\..*')"}},
       {"activation_offload", {"true", "false"}},
       {"ems", {"true", "false"}},
       {"empty_cache", {"none", "inference", "training", "all"}},

@@ -55,6 +55,15 @@ Names grpo_rows(const Names& rollout, const Names& update) {
   return out;
 }
 
+TEST(Trl, AdaptersNeedTargets) {
+  for (const char* targets : {"[]", "[lm_head]", "[nothing]", "q_proj"}) {
+    const Result<ReadJob> read = test::read_case(kCase, {"lora=4", std::string("lora_targets=") + targets});
+    ASSERT_FALSE(read) << targets;
+    EXPECT_EQ(read.error().key, "lora_targets");
+  }
+  EXPECT_TRUE(test::read_case(kCase, {"lora=4", "lora_targets=[q_proj]"}));
+}
+
 TEST(Trl, IsDetectedByItsTrainer) {
   const Result<ReadJob> read = test::read_case(kCase);
   ASSERT_TRUE(read) << read.error().text();
@@ -130,7 +139,7 @@ TEST(Trl, SettingsHaveTheirEffects) {
   };
   // The foreach optimizer copies all parameters for a moment, the fused one keeps its counters on the device.
   EXPECT_NE(peak({"optim=adamw_torch"}), peak({}));
-  EXPECT_LT(peak({"lora=4", "lora_targets=q_proj"}), peak({"lora=4"}));
+  EXPECT_LT(peak({"lora=4", "lora_targets=[q_proj]"}), peak({"lora=4"}));
   EXPECT_NE(peak({"bf16=false"}), peak({}));
 }
 

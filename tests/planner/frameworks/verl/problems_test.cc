@@ -93,6 +93,14 @@ TEST(VerlProblems, FlagsMustAgree) {
               HasSubstr("hybrid_engine: expected true"));
 }
 
+TEST(VerlProblems, TheAllocatorIsPyTorchsOwn) {
+  const std::string variables = "+ray_kwargs.ray_init.runtime_env.env_vars.";
+  EXPECT_THAT(complaint("0.9.0", {variables + "PYTORCH_CUDA_ALLOC_CONF='backend:cudaMallocAsync'"}),
+              HasSubstr("PYTORCH_CUDA_ALLOC_CONF: backend: expected native, found cudaMallocAsync"));
+  EXPECT_THAT(complaint("0.9.0", {variables + "PYTORCH_ALLOC_CONF='max_split_size_mb:few'"}),
+              HasSubstr("PYTORCH_ALLOC_CONF: max_split_size_mb"));
+}
+
 TEST(VerlProblems, WrongTypesAreErrorsAtTheirPlace) {
   EXPECT_THAT(
       complaint("0.9.0", {"data.train_batch_size=many"}),

@@ -7,7 +7,7 @@
 #include "models/architecture/architecture.h"
 #include "models/base/result.h"
 
-namespace headroom::torch {
+namespace headroom::cases {
 
 /// What `target_modules` come to in one model.
 struct LoraTargets {
@@ -17,8 +17,10 @@ struct LoraTargets {
 
 /// `target_modules` as PEFT reads it: a list holds last parts of module names, or whole ones, or
 /// `all-linear`; one word alone that is not `all-linear` is a regular expression over whole names. `scalar`:
-/// the model is a body with `v_head`, whose modules are named below `body`. Errors: nothing is adapted.
+/// the model is a body with `v_head`, whose modules are named below `body`. Errors: nothing is adapted; the
+/// language model's head is named, which PEFT adapts and no program does (`all-linear` leaves it out there as
+/// well).
 Result<LoraTargets> lora_targets(const Architecture& model, const std::vector<std::string>& words,
                                  bool is_list, bool scalar);
 
-}  // namespace headroom::torch
+}  // namespace headroom::cases
