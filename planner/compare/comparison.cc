@@ -128,9 +128,11 @@ bool agrees(const Summary& summary) {
 
 std::vector<PhaseTrend> trends(const std::vector<Row>& rows) {
   std::vector<StepFigure> figures;
-  for (const Row& row : rows)
+  for (const Row& row : rows) {
+    if (row.measured.ended_out_of_memory) continue;  // stopped before its peak
     figures.push_back(
         {row.measured.step, row.measured.phase, row.measured.peak_allocated, row.measured.peak_reserved});
+  }
   return phase_trends(figures);
 }
 

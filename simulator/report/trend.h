@@ -12,8 +12,8 @@ namespace headroom {
 struct Trend {
   double first = 0;         ///< of the first step that counts
   double last = 0;          ///< mean of the last ten steps (of all that count where fewer)
-  double slope = 0;         ///< a step, by least squares
-  double significance = 0;  ///< slope over its standard error; infinite for a line without scatter
+  double slope = 0;         ///< a step, by least squares, beside a jump where the run has one
+  double significance = 0;  ///< of the slope, in standard errors; infinite for a line without scatter
   bool grows = false;
   std::string why;  ///< of a growing figure, for people
 };
@@ -22,14 +22,20 @@ struct Trend {
 inline constexpr std::size_t kWarmUpSteps = 1;
 /// Fewer steps after the warm-up say nothing.
 inline constexpr std::size_t kEnoughSteps = 8;
+/// A figure rises by more than so many of the blocks that it is counted in, or it does not grow.
+inline constexpr int kLeastBlocks = 4;
 
-/// `values`: one a step, in order. A figure grows when
-///   * the mean of its last ten steps is above 1.5 times its first, or
-///   * it rises by more than 1 % from end to end along a line whose slope is significant (over four standard
-///     errors), in the whole run and again in its later half: a single jump, after which it stays, is no
-///     growth.
-/// O(steps).
-Trend trend_of(std::span<const double> values);
+/// `values`: one a step, in order, in bytes counted in whole `block`s. A figure grows when its slope is
+/// significant in the whole run (over four standard errors; over three where the mean of its last ten steps
+/// is above 1.5 times its first), goes on in the later half (over two and a half), and lifts it by more than
+/// kLeastBlocks. How high the figure is beside its rise does not matter: a slow leak is one.
+///
+/// The slope is a least-squares line's. Where one jump upwards explains much of the scatter, the line is
+/// fitted beside it, so that a single jump, wherever it stands, is no growth and hides none. Neighbouring
+/// steps that scatter alike (a sawtooth) say less than independent ones: the standard error is widened by the
+/// residuals' lag-one correlation r, sqrt((1 + r) / (1 - r)). Few steps: Student's t is brought to the normal
+/// deviate of the same probability. O(steps).
+Trend trend_of(std::span<const double> values, Bytes block);
 
 /// What one step measured of one phase.
 struct StepFigure {
@@ -44,8 +50,8 @@ struct PhaseTrend {
   std::size_t steps = 0;
   Trend allocated, reserved;
   Trend slack;  ///< reserved - allocated: what fragmentation and caching keep
-  /// Reserved memory rises while what the program holds does not.
-  bool fragments() const { return slack.grows && !allocated.grows; }
+  /// Reserved memory rises, and by more than what the program holds.
+  bool fragments() const { return slack.grows && reserved.grows; }
 };
 
 /// Phases in order of appearance, those with enough steps. Several rows of a phase in one step: the highest.

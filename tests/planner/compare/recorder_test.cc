@@ -79,6 +79,19 @@ TEST(Recorder, ARunThatFragmentsIsSaidTo) {
   EXPECT_EQ(text.find("memory grows"), std::string::npos) << text;
 }
 
+TEST(Compare, TheRowThatRanOutOfMemoryDoesNotHideTheLeakThatLedToIt) {
+  Measured measured;
+  for (int step = 0; step < 12; ++step)
+    measured.phases.push_back({.step = step,
+                               .phase = "train_actor",
+                               .peak_allocated = (step < 11 ? 40 + step : 20) * kGiB,
+                               .peak_reserved = 80 * kGiB,
+                               .n_allocs = {},
+                               .ended_out_of_memory = step == 11});
+  const std::string text = trend_text(trends(compare(Report{}, measured)));
+  EXPECT_NE(text.find("memory grows in train_actor"), std::string::npos) << text;
+}
+
 TEST(Recorder, KeepsItsPromisesOnTheStandIn) {
   if (!has_python()) GTEST_SKIP() << "skipped: no python3";
   EXPECT_EQ(run_python("recorder_checks.py", folder().string()), 0);

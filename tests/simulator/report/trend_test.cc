@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
+#include <utility>
 
 namespace headroom {
 namespace {
@@ -19,46 +21,150 @@ std::vector<double> steady(std::size_t steps, double level, double scatter, unsi
   return out;
 }
 
-TEST(TrendOf, AWarmUpAndScatterAreNoGrowth) {
-  for (unsigned seed = 0; seed < 200; ++seed)
-    EXPECT_FALSE(trend_of(steady(10 + seed % 40, 40 * kGib, 0.8 * kGib, seed)).grows) << "seed " << seed;
+Trend trend(const std::vector<double>& values) {
+  return trend_of(values, 512);
 }
 
-TEST(TrendOf, FindsALeakUnderScatter) {
-  for (unsigned seed = 0; seed < 200; ++seed) {
-    std::vector<double> values = steady(60, 40 * kGib, 0.5 * kGib, seed);
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] += static_cast<double>(i) * 0.1 * kGib;
-    const Trend trend = trend_of(values);
-    EXPECT_TRUE(trend.grows) << "seed " << seed;
-    EXPECT_NEAR(trend.slope, 0.1 * kGib, 0.03 * kGib);
+constexpr unsigned kSeries = 1000;
+
+/// How many of kSeries generated series are said to grow.
+template <typename Make>
+unsigned alarms(Make make) {
+  unsigned out = 0;
+  for (unsigned seed = 0; seed < kSeries; ++seed) out += trend(make(seed)).grows;
+  return out;
+}
+
+std::size_t length(unsigned seed) {
+  return 9 + seed % 150;
+}
+
+TEST(TrendOf, AWarmUpAndScatterAreNoGrowth) {
+  for (double scatter : {kGib / 1024, 0.8 * kGib, 10 * kGib})
+    EXPECT_LT(alarms([&](unsigned seed) { return steady(length(seed), 40 * kGib, scatter, seed); }),
+              kSeries / 100)
+        << scatter;
+}
+
+/// What a caching allocator keeps of scattered needs: their highest so far.
+TEST(TrendOf, TheHighestOfScatterSoFarIsNoGrowth) {
+  EXPECT_LT(alarms([](unsigned seed) {
+              std::vector<double> values = steady(length(seed), 40 * kGib, 0.8 * kGib, seed);
+              for (std::size_t i = 1; i < values.size(); ++i) values[i] = std::max(values[i], values[i - 1]);
+              return values;
+            }),
+            kSeries / 100);
+}
+
+TEST(TrendOf, AShortFirstStepIsNoGrowth) {
+  for (std::size_t steps : {9, 12, 40, 100}) {
+    std::vector<double> values(steps, 40 * kGib);
+    values[0] = values[1] = 10 * kGib;
+    EXPECT_FALSE(trend(values).grows) << steps;
+  }
+  EXPECT_LT(alarms([](unsigned seed) {
+              std::vector<double> values = steady(length(seed), 40 * kGib, 0.5 * kGib, seed);
+              values[1] = 10 * kGib;
+              return values;
+            }),
+            kSeries / 100);
+}
+
+TEST(TrendOf, OneJumpIsNoGrowthWhereverItStands) {
+  for (double height : {0.25, 4.0, 30.0}) {
+    for (std::size_t at = 1; at < 40; ++at) {
+      std::vector<double> values(40, 40 * kGib);
+      std::fill(values.begin() + static_cast<std::ptrdiff_t>(at), values.end(), (40 + height) * kGib);
+      EXPECT_FALSE(trend(values).grows) << height << " at " << at;
+    }
+    EXPECT_LT(alarms([&](unsigned seed) {
+                std::vector<double> values = steady(length(seed), 40 * kGib, 0.5 * kGib, seed);
+                for (std::size_t i = 1 + seed * 7 % values.size(); i < values.size(); ++i)
+                  values[i] += height * kGib;
+                return values;
+              }),
+              kSeries / 100)
+        << height;
   }
 }
 
-TEST(TrendOf, FindsALeakWithoutScatter) {
-  std::vector<double> values;
-  for (int i = 0; i < 12; ++i) values.push_back(10 * kGib + i * 64.0 * (1 << 20));
-  const Trend trend = trend_of(values);
-  EXPECT_TRUE(trend.grows);
-  EXPECT_TRUE(std::isinf(trend.significance));
-}
-
-TEST(TrendOf, AJumpThatStaysIsNoGrowthUnlessItIsLarge) {
-  std::vector<double> values(40, 40 * kGib);
-  std::fill(values.begin() + 8, values.end(), 44 * kGib);
-  EXPECT_FALSE(trend_of(values).grows);
-  std::fill(values.begin() + 8, values.end(), 70 * kGib);
-  EXPECT_TRUE(trend_of(values).grows) << "the last ten are above 1.5 times the first";
-}
-
-TEST(TrendOf, FewStepsSayNothing) {
-  EXPECT_FALSE(trend_of(std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8}).grows);
-  EXPECT_TRUE(trend_of(std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8, 9}).grows);
+TEST(TrendOf, ASawtoothIsNoGrowth) {
+  for (std::size_t period = 2; period <= 20; ++period)
+    for (std::size_t steps = 3 * period + 8; steps < 120; steps += 7) {
+      std::vector<double> values;
+      for (std::size_t i = 0; i < steps; ++i)
+        values.push_back(10 * kGib + static_cast<double>(i % period) * kGib);
+      EXPECT_FALSE(trend(values).grows) << period << " in " << steps;
+    }
 }
 
 TEST(TrendOf, AFallingFigureDoesNotGrow) {
+  EXPECT_EQ(alarms([](unsigned seed) {
+              std::vector<double> values = steady(length(seed), 60 * kGib, 0.5 * kGib, seed);
+              for (std::size_t i = 0; i < values.size(); ++i)
+                values[i] -= static_cast<double>(i) * 0.1 * kGib;
+              return values;
+            }),
+            0u);
+}
+
+/// Its height beside the level does not matter: these rise by less than one percent.
+TEST(TrendOf, FindsASlowLine) {
+  for (const auto& [steps, mib] : {std::pair{100, 4.0}, {12, 40.0}, {9, 1.0}, {1000, 0.01}}) {
+    std::vector<double> values;
+    for (int i = 0; i < steps; ++i) values.push_back(60 * kGib + i * std::floor(mib * (1 << 20)));
+    const Trend found = trend(values);
+    EXPECT_TRUE(found.grows) << steps << " of " << mib << " MiB";
+    EXPECT_TRUE(std::isinf(found.significance));
+    EXPECT_NEAR(found.slope, mib * (1 << 20), 1);
+  }
+}
+
+/// A line that rises by at least eight times its scatter, over thirty steps or more.
+TEST(TrendOf, FindsALeakUnderScatter) {
+  for (double slope : {0.001, 0.01, 0.1, 1.0})
+    EXPECT_GT(alarms([&](unsigned seed) {
+                const std::size_t steps = 30 + seed % 120;
+                std::vector<double> values =
+                    steady(steps, 40 * kGib, slope * static_cast<double>(steps) / 8 * kGib, seed);
+                for (std::size_t i = 0; i < steps; ++i) values[i] += static_cast<double>(i) * slope * kGib;
+                return values;
+              }),
+              kSeries * 98 / 100)
+        << slope;
+}
+
+TEST(TrendOf, FindsALeakBesideAJumpAndInStairs) {
+  std::vector<double> jump, stairs;
+  for (int i = 0; i < 60; ++i) {
+    jump.push_back((40 + (i >= 20 ? 8 : 0) + 0.004 * i) * kGib);
+    stairs.push_back((40 + 0.02 * (i / 5)) * kGib);
+  }
+  EXPECT_TRUE(trend(jump).grows);
+  EXPECT_NEAR(trend(jump).slope, 0.004 * kGib, 1e-4 * kGib);
+  EXPECT_TRUE(trend(stairs).grows);
+}
+
+TEST(TrendOf, ARiseThatEndsIsNoGrowth) {
   std::vector<double> values;
-  for (int i = 0; i < 30; ++i) values.push_back((60 - i) * kGib);
-  EXPECT_FALSE(trend_of(values).grows);
+  for (int i = 0; i < 80; ++i) values.push_back((10 + std::min(i, 20)) * kGib);
+  EXPECT_FALSE(trend(values).grows);
+}
+
+TEST(TrendOf, AFewBlocksAreNoGrowth) {
+  std::vector<double> values;
+  for (int i = 0; i < 12; ++i) values.push_back(kGib + 128.0 * i);
+  EXPECT_FALSE(trend(values).grows);
+  for (int i = 0; i < 12; ++i) values[static_cast<std::size_t>(i)] = kGib + 512.0 * i;
+  EXPECT_TRUE(trend(values).grows);
+}
+
+TEST(TrendOf, FewStepsSayNothing) {
+  std::vector<double> values;
+  for (int i = 0; i < 8; ++i) values.push_back((1 + i) * kGib);
+  EXPECT_FALSE(trend(values).grows);
+  values.push_back(9 * kGib);
+  EXPECT_TRUE(trend(values).grows);
 }
 
 TEST(PhaseTrends, TellFragmentationFromALeakAndNameThePhase) {
@@ -78,6 +184,28 @@ TEST(PhaseTrends, TellFragmentationFromALeakAndNameThePhase) {
   EXPECT_NE(text.find("fragmentation accumulates in train_actor"), std::string::npos) << text;
   EXPECT_NE(text.find("memory grows in reward"), std::string::npos) << text;
   EXPECT_EQ(text.find("generate"), std::string::npos) << text;
+}
+
+std::string text_of(Bytes allocated_a_step, Bytes reserved_a_step) {
+  std::vector<StepFigure> figures;
+  for (int step = 0; step < 40; ++step)
+    figures.push_back(
+        {step, "train_actor", 30 * kGiB + step * allocated_a_step, 60 * kGiB + step * reserved_a_step});
+  return trend_text(phase_trends(figures));
+}
+
+TEST(PhaseTrends, ALeakAndFragmentationInOnePhaseAreBothSaid) {
+  const std::string text = text_of(100 * kMiB, 300 * kMiB);
+  EXPECT_NE(text.find("memory grows in train_actor: allocated"), std::string::npos) << text;
+  EXPECT_NE(text.find("100.00 MiB a step"), std::string::npos) << text;
+  EXPECT_NE(text.find("fragmentation accumulates in train_actor"), std::string::npos) << text;
+  EXPECT_NE(text.find("200.00 MiB a step"), std::string::npos) << text;
+}
+
+TEST(PhaseTrends, NoFragmentationWhereReservedStays) {
+  EXPECT_EQ(text_of(-100 * kMiB, 0), "no memory grows over 40 steps, and no fragmentation accumulates\n");
+  EXPECT_EQ(text_of(-100 * kMiB, -20 * kMiB),
+            "no memory grows over 40 steps, and no fragmentation accumulates\n");
 }
 
 TEST(PhaseTrends, SayThatNothingGrows) {
