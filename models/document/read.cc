@@ -19,6 +19,7 @@ namespace {
 struct LimitReached {
   std::string message;
   int line;
+  bool syntax = false;  ///< also what the parser makes of a bracket that is not closed
 };
 
 /// Builds the tree from the parser's events. Aliases are copied from their anchor, each copy counted, so that
@@ -96,7 +97,7 @@ class Builder : public YAML::EventHandler {
     if (static_cast<int>(stack_.size()) >= limits_.depth)
       throw LimitReached{fmt::format("nested deeper than {} levels", limits_.depth), line(mark)};
     count(1, mark);
-    if (expects_key()) throw LimitReached{"a mapping key must be a plain value", line(mark)};
+    if (expects_key()) throw LimitReached{"a mapping key must be a plain value", line(mark), true};
     stack_.push_back({.value = std::move(value),
                       .key = {},
                       .have_key = false,
@@ -129,7 +130,7 @@ class Builder : public YAML::EventHandler {
       parent.value.append(std::move(value));
     } else if (!parent.have_key) {
       if (!value.is_scalar() && !value.is_null())
-        throw LimitReached{"a mapping key must be a plain value", value.line()};
+        throw LimitReached{"a mapping key must be a plain value", value.line(), true};
       parent.key = value.text();
       parent.have_key = true;
     } else {
@@ -196,6 +197,12 @@ bool indents_deeper_than(std::string_view text, int limit) {
   return false;
 }
 
+/// What a message should call it: JSON is read as the YAML that it is.
+bool meant_as_json(std::string_view text, const std::string& file) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return file.ends_with(".json") || (first != std::string_view::npos && text[first] == '{');
+}
+
 }  // namespace
 
 Result<Document> parse_document(std::string_view text, const std::string& file, const ReadLimits& limits) {
@@ -220,9 +227,13 @@ Result<Document> parse_document(std::string_view text, const std::string& file, 
       return bad("expected one YAML document, found a second (after `---`); keep one", 0);
     return builder.take();
   } catch (const LimitReached& limit) {
+    if (limit.syntax && meant_as_json(text, file))
+      return bad("not valid JSON: " + limit.message + ", or a bracket is not closed (a file cut short?)",
+                 limit.line);
     return bad(limit.message, limit.line);
   } catch (const YAML::Exception& error) {
-    return bad("not valid YAML: " + error.msg, error.mark.line + 1);
+    return bad(fmt::format("not valid {}: {}", meant_as_json(text, file) ? "JSON" : "YAML", error.msg),
+               error.mark.line + 1);
   }
 }
 

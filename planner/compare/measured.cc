@@ -1,22 +1,59 @@
 #include "planner/compare/measured.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
-#include <map>
+#include <limits>
 
 namespace headroom::compare {
 namespace {
 
-Result<std::int64_t> whole(const Document& row, const char* key, const std::string& file) {
-  const Document* value = row.find(key);
-  const std::optional<std::int64_t> number = value != nullptr ? value->as_int() : std::nullopt;
-  if (!number)
-    return fail(Error{.message = "expected a number of bytes in every phase, found none",
+std::string found(const Document* value) {
+  if (value == nullptr) return "no such key";
+  if (value->is_null()) return "null";
+  if (value->is_list()) return "a list";
+  if (value->is_map()) return "a map";
+  return value->quoted() ? fmt::format("\"{}\"", value->text()) : value->text();
+}
+
+/// One of a recording's phases, its values checked as they are read.
+struct RecordedRow {
+  const Document& row;
+  std::size_t index;  ///< recordings are often of one line, which tells no phase from another
+  const std::string& file;
+
+  auto bad(const char* expected, const char* key) const {
+    const Document* value = row.find(key);
+    return fail(Error{.message = fmt::format("expected {}, found {}", expected, found(value)),
                       .file = file,
                       .line = value != nullptr ? value->line() : row.line(),
-                      .key = std::string("phases.") + key});
-  return *number;
-}
+                      .key = fmt::format("phases[{}].{}", index, key)});
+  }
+
+  Result<std::int64_t> whole(const char* key, const char* expected, std::int64_t least,
+                             std::int64_t most = std::numeric_limits<std::int64_t>::max()) const {
+    const Document* value = row.find(key);
+    const std::optional<std::int64_t> number = value != nullptr ? value->as_int() : std::nullopt;
+    if (!number || *number < least || *number > most) return bad(expected, key);
+    return *number;
+  }
+
+  /// Nothing where there is no such key, or null.
+  Result<std::optional<std::int64_t>> whole_if_any(const char* key, const char* expected) const {
+    const Document* value = row.find(key);
+    if (value == nullptr || value->is_null()) return std::nullopt;
+    HEADROOM_ASSIGN(const std::int64_t number, whole(key, expected, 0));
+    return number;
+  }
+
+  Result<std::string> name() const {
+    const Document* value = row.find("phase");
+    if (value == nullptr || !value->is_scalar() || value->text().empty())
+      return bad("the name of a phase, such as train_actor", "phase");
+    return value->text();
+  }
+};
 
 std::string text(const Document& row, const char* key) {
   const Document* value = row.find(key);
@@ -76,6 +113,31 @@ std::vector<MeasuredPhase> by_step(const std::vector<MeasuredPhase>& rows) {
   return out;
 }
 
+Result<MeasuredPhase> phase_of(const RecordedRow& recorded) {
+  constexpr const char* kBytes = "a number of bytes, 0 or more";
+  if (!recorded.row.is_map())
+    return fail(
+        Error{.message = "expected a measured phase with step, phase, peak_alloc and peak_reserved, found " +
+                         found(&recorded.row),
+              .file = recorded.file,
+              .line = recorded.row.line(),
+              .key = fmt::format("phases[{}]", recorded.index)});
+  MeasuredPhase out;
+  HEADROOM_ASSIGN(const std::int64_t step,
+                  recorded.whole("step", "the number of a step (0 for the first, -1 before it)", -1,
+                                 std::numeric_limits<int>::max()));
+  out.step = static_cast<int>(step);
+  HEADROOM_ASSIGN(out.phase, recorded.name());
+  HEADROOM_ASSIGN(out.peak_allocated, recorded.whole("peak_alloc", kBytes, 0));
+  HEADROOM_ASSIGN(out.peak_reserved, recorded.whole("peak_reserved", kBytes, 0));
+  HEADROOM_ASSIGN(out.n_allocs, recorded.whole_if_any("n_allocs", "a number of allocations, 0 or more"));
+  HEADROOM_ASSIGN(const std::optional<std::int64_t> depth,
+                  recorded.whole_if_any("depth", "the number of phases around this one, 0 or more"));
+  out.depth = static_cast<int>(std::min<std::int64_t>(depth.value_or(0), 16));
+  out.ended_out_of_memory = text(recorded.row, "error") == "OutOfMemoryError";
+  return out;
+}
+
 }  // namespace
 
 Result<Measured> measured_of(const Document& recording, const std::string& file) {
@@ -89,17 +151,9 @@ Result<Measured> measured_of(const Document& recording, const std::string& file)
   if (const Document* job = recording.find("case")) out.name = text(*job, "name");
   if (out.name.empty()) out.name = std::filesystem::path(file).stem().string();
   bool nested = false;
+  std::size_t index = 0;
   for (const Document& row : phases->items()) {
-    MeasuredPhase phase;
-    HEADROOM_ASSIGN(const std::int64_t step, whole(row, "step", file));
-    phase.step = static_cast<int>(step);
-    phase.phase = text(row, "phase");
-    HEADROOM_ASSIGN(phase.peak_allocated, whole(row, "peak_alloc", file));
-    HEADROOM_ASSIGN(phase.peak_reserved, whole(row, "peak_reserved", file));
-    if (const Document* count = row.find("n_allocs")) phase.n_allocs = count->as_int();
-    if (const Document* depth = row.find("depth"))
-      phase.depth = static_cast<int>(std::clamp<std::int64_t>(depth->as_int().value_or(0), 0, 16));
-    phase.ended_out_of_memory = text(row, "error") == "OutOfMemoryError";
+    HEADROOM_ASSIGN(MeasuredPhase phase, phase_of({row, index++, file}));
     nested = nested || (row.find("depth") != nullptr && is_update(phase.phase));
     out.phases.push_back(std::move(phase));
   }

@@ -27,7 +27,8 @@ struct Measured {
 
 /// The `phases` of a recording. Where a trainer's calls within calls were recorded (train_step, backward and
 /// optimizer_step with a `depth`), calls of one name in a step are one row, and after GRPO's a row
-/// train_actor is the largest of those three. Errors name FILE:LINE and key.
+/// train_actor is the largest of those three. Errors name FILE:LINE and key
+/// (phases[3].peak_alloc), what was expected there and what was found.
 Result<Measured> measured_of(const Document& recording, const std::string& file);
 Result<Measured> read_measured(const std::string& path);
 
