@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -57,8 +58,36 @@ void add(ErrorSummary& summary, double error) {
   summary.worst = std::max(summary.worst, std::abs(error));
 }
 
+ValidationRow::Counters counters_of(const ProcessPhase& process) {
+  return {.active = process.peak_active,
+          .inactive_split = process.inactive_split_end,
+          .segments = process.segments,
+          .retries = process.retries,
+          .allocations = process.n_allocs};
+}
+
 std::string place(const Key& key) {
   return key.first < 0 ? key.second : fmt::format("step {} {}", key.first, key.second);
+}
+
+/// Phases of the GPU that is measured which `predicted` has and `probe` did not measure. A row that covers
+/// others of its step is made of them, not run.
+std::vector<std::string> unmeasured_phases(const Report& predicted, const Probe& probe) {
+  std::vector<std::string> out;
+  if (predicted.devices.empty()) return out;
+  const std::vector<PhaseReport>& phases = predicted.devices.front().phases;
+  for (const PhaseReport& phase : phases) {
+    const auto measures = [&](const PhaseMeasurement& m) {
+      return m.step == phase.step && m.phase == phase.phase;
+    };
+    const auto lies_within = [&](const PhaseReport& other) {
+      return other.step == phase.step && other.within == phase.phase;
+    };
+    if (std::none_of(probe.phases.begin(), probe.phases.end(), measures) &&
+        std::none_of(phases.begin(), phases.end(), lies_within))
+      out.push_back(place({phase.step, phase.phase}));
+  }
+  return out;
 }
 
 }  // namespace
@@ -122,9 +151,11 @@ Validation compare(const Report& predicted, Probe probe, const std::vector<Recor
     ValidationRow row;
     row.step = measured.step;
     row.phase = measured.phase;
+    row.predicted_seconds = at->second->seconds;
     if (const ProcessPhase* said = row_of(*at->second, trainer)) {
       row.predicted_allocated = said->peak_allocated;
       row.predicted_reserved = said->peak_reserved;
+      row.predicted_counters = counters_of(*said);
       outside = said->outside;
       if (!opened) opened = said->communicators;
       if (probe.present.communicators > 0) links = said->communicators - *opened;
@@ -132,6 +163,7 @@ Validation compare(const Report& predicted, Probe probe, const std::vector<Recor
     if (const ProcessPhase* did = row_of(*run->second, trainer)) {
       row.probe_allocated = did->peak_allocated;
       row.probe_reserved = did->peak_reserved;
+      row.probe_counters = counters_of(*did);
     }
     row.predicted_device = at->second->peak_device - outside + probe.outside + links;
     row.probe_device = measured.card_peak - probe.used_by_others;
@@ -143,6 +175,8 @@ Validation compare(const Report& predicted, Probe probe, const std::vector<Recor
       }
     out.rows.push_back(std::move(row));
   }
+  if (!out.out_of_memory) out.unmeasured = unmeasured_phases(predicted, probe);
+  out.notes = probe.notes;
   constexpr Bytes kBusy = 256 * kMiB;
   if (probe.used_by_others > kBusy)
     out.notes.push_back(fmt::format(
@@ -154,13 +188,45 @@ Validation compare(const Report& predicted, Probe probe, const std::vector<Recor
 }
 
 RankSummary Validation::summary() const {
-  RankSummary out{.rank = probe.present.rank, .highest = 0, .errors = probe_errors()};
+  RankSummary out{.rank = probe.present.rank,
+                  .highest = 0,
+                  .errors = probe_errors(),
+                  .out_of_memory = out_of_memory};
   for (const ValidationRow& row : rows) out.highest = std::max(out.highest, row.probe_device);
   return out;
 }
 
+bool Validation::ran_out() const {
+  return out_of_memory || std::any_of(ranks.begin(), ranks.end(), [](const RankSummary& rank) {
+           return rank.out_of_memory.has_value();
+         });
+}
+
+std::vector<std::string> Validation::beyond(double margin) const {
+  std::vector<std::string> out;
+  for (const ValidationRow& row : rows)
+    if (!(std::abs(row.probe_error()) <= margin)) out.push_back(place({row.step, row.phase}));
+  for (const std::string& phase : unmatched) out.push_back(phase + " (not predicted)");
+  for (const std::string& phase : unmeasured) out.push_back(phase + " (not measured)");
+  for (const RankSummary& rank : ranks)
+    if (rank.rank != probe.present.rank && !(rank.errors.worst <= margin))
+      out.push_back(fmt::format("rank {}", rank.rank));
+  return out;
+}
+
+std::string verdict(const Validation& v, double margin) {
+  if (v.ran_out()) return "no verdict: out of memory";
+  if (v.rows.empty()) return "no verdict: no phase was both predicted and measured";
+  const std::vector<std::string> beyond = v.beyond(margin);
+  if (beyond.empty()) return fmt::format("within {:.3g} % in every phase", 100 * margin);
+  return fmt::format("beyond {:.3g} % in: {}", 100 * margin, fmt::join(beyond, ", "));
+}
+
 std::string to_text(const RankSummary& s) {
-  return fmt::format("{} {} {} {} {}", s.rank, s.highest, s.errors.phases, s.errors.mean, s.errors.worst);
+  std::string text =
+      fmt::format("{} {} {} {} {}", s.rank, s.highest, s.errors.phases, s.errors.mean, s.errors.worst);
+  if (s.out_of_memory) text += "\n" + *s.out_of_memory;
+  return text;
 }
 
 Result<RankSummary> rank_summary(const std::string& text) {
@@ -168,6 +234,7 @@ Result<RankSummary> rank_summary(const std::string& text) {
   std::istringstream words(text);
   words >> out.rank >> out.highest >> out.errors.phases >> out.errors.mean >> out.errors.worst;
   if (words.fail()) return fail("a rank sent '" + text + "' instead of its result");
+  if (const std::size_t end = text.find('\n'); end != std::string::npos) out.out_of_memory = text.substr(end + 1);
   return out;
 }
 
@@ -194,6 +261,9 @@ std::string company(const Validation& v) {
     text +=
         fmt::format("rank {}: device peak {} MiB; predicted against probe: mean {:.2f} %, worst {:.2f} %\n",
                     rank.rank, mib(rank.highest), 100 * rank.errors.mean, 100 * rank.errors.worst);
+  for (const RankSummary& rank : v.ranks)
+    if (rank.out_of_memory && rank.rank != present.rank)
+      text += fmt::format("rank {}: out of memory in {}\n", rank.rank, *rank.out_of_memory);
   return text;
 }
 
@@ -213,24 +283,25 @@ std::string work_done(const WorkSummary& work) {
 
 }  // namespace
 
-std::string validation_table(const Validation& v) {
+std::string validation_table(const Validation& v, double margin) {
   std::string text = fmt::format("{} on {}", v.title, v.probe.gpu);
   for (const auto& [what, version] : v.probe.versions) text += fmt::format(", {} {}", what, version);
   text += fmt::format("\noutside the allocator: {} MiB of this process, {} MiB of others before it\n\n",
                       mib(v.probe.outside), mib(v.probe.used_by_others));
   text.insert(text.size() - 1, company(v));
-  text += fmt::format("{:<4} {:<22} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>7} {:>8}\n", "",
-                      "MiB", "allocated", "", "", "reserved", "", "", "device", "", "", "");
-  text += fmt::format("{:<4} {:<22} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>7} {:>8}\n",
+  text += fmt::format("{:<4} {:<22} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>7} | {:>9} {:>9}\n", "",
+                      "MiB", "allocated", "", "", "reserved", "", "", "device", "", "", "seconds", "");
+  text += fmt::format("{:<4} {:<22} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>7} | {:>9} {:>9}\n",
                       "step", "phase", "predicted", "probe", "PyTorch", "predicted", "probe", "PyTorch",
-                      "predicted", "probe", "error", "seconds");
+                      "predicted", "probe", "error", "predicted", "probe");
   for (const ValidationRow& r : v.rows) {
     text +=
-        fmt::format("{:<4} {:<22} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>6.2f}% {:>8.3f}\n",
+        fmt::format("{:<4} {:<22} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>6.2f}% | {:>9.3f} {:>9.3f}\n",
                     r.step, r.phase, mib(r.predicted_allocated), mib(r.probe_allocated),
                     r.pytorch_allocated ? mib(*r.pytorch_allocated) : "-", mib(r.predicted_reserved),
                     mib(r.probe_reserved), r.pytorch_reserved ? mib(*r.pytorch_reserved) : "-",
-                    mib(r.predicted_device), mib(r.probe_device), 100 * r.probe_error(), r.measured.seconds);
+                    mib(r.predicted_device), mib(r.probe_device), 100 * r.probe_error(),
+                    r.predicted_seconds, r.measured.seconds);
   }
   const ErrorSummary probe = v.probe_errors(), pytorch = v.pytorch_errors();
   text += fmt::format("\ndevice peak, predicted against probe: mean {:.2f} %, worst {:.2f} % of {} phases\n",
@@ -241,23 +312,34 @@ std::string validation_table(const Validation& v) {
                     100 * pytorch.mean, 100 * pytorch.worst, pytorch.phases);
   text += work_done(v.probe.work);
   for (const std::string& phase : v.unmatched) text += fmt::format("no prediction for {}\n", phase);
+  for (const std::string& phase : v.unmeasured) text += fmt::format("no measurement of {}\n", phase);
   for (const std::string& note : v.notes) text += fmt::format("note: {}\n", note);
   if (v.out_of_memory) text += fmt::format("out of memory in {}\n", *v.out_of_memory);
-  return text;
+  return text + verdict(v, margin) + "\n";
 }
 
 std::string validation_json(const Validation& v, double margin) {
   using Json = nlohmann::ordered_json;
   Json rows = Json::array(), work = Json::object();
+  const auto with_counters = [](Json figures, const ValidationRow::Counters& counters) {
+    figures["active"] = counters.active;
+    figures["inactive_split"] = counters.inactive_split;
+    figures["segments"] = counters.segments;
+    figures["retries"] = counters.retries;
+    figures["allocations"] = counters.allocations;
+    return figures;
+  };
   for (const ValidationRow& r : v.rows) {
     Json row = {{"step", r.step},
                 {"phase", r.phase},
                 {"predicted",
-                 {{"allocated", r.predicted_allocated},
-                  {"reserved", r.predicted_reserved},
-                  {"device", r.predicted_device}}},
+                 with_counters({{"allocated", r.predicted_allocated},
+                                {"reserved", r.predicted_reserved},
+                                {"device", r.predicted_device},
+                                {"seconds", r.predicted_seconds}},
+                               r.predicted_counters)},
                 {"probe",
-                 {{"allocated", r.probe_allocated},
+                 with_counters({{"allocated", r.probe_allocated},
                   {"reserved", r.probe_reserved},
                   {"device", r.probe_device},
                   {"card_end", r.measured.card_end},
@@ -266,7 +348,7 @@ std::string validation_json(const Validation& v, double margin) {
                   {"nvml_others", r.measured.nvml_others},
                   {"host_resident", r.measured.host_resident},
                   {"pinned", r.measured.pinned},
-                  {"seconds", r.measured.seconds}}},
+                  {"seconds", r.measured.seconds}}, r.probe_counters)},
                 {"device_error", r.probe_error()}};
     if (r.pytorch_reserved) {
       row["pytorch"] = {{"allocated", *r.pytorch_allocated}, {"reserved", *r.pytorch_reserved}};
@@ -293,7 +375,10 @@ std::string validation_json(const Validation& v, double margin) {
   };
   Json ranks = Json::array();
   for (const RankSummary& rank : v.ranks)
-    ranks.push_back({{"rank", rank.rank}, {"highest", rank.highest}, {"errors", summary(rank.errors)}});
+    ranks.push_back({{"rank", rank.rank},
+                     {"highest", rank.highest},
+                     {"errors", summary(rank.errors)},
+                     {"out_of_memory", rank.out_of_memory ? Json(*rank.out_of_memory) : Json(nullptr)}});
   Json out = {
       {"schema", "headroom.validation/1"},
       {"title", v.title},
@@ -316,6 +401,8 @@ std::string validation_json(const Validation& v, double margin) {
       {"without_kernel", v.probe.work.touched},
       {"heaviest", {{"memory", heaviest(v.probe.work.by_memory)}, {"time", heaviest(v.probe.work.by_time)}}},
       {"unmatched", v.unmatched},
+      {"unmeasured", v.unmeasured},
+      {"verdict", verdict(v, margin)},
       {"notes", v.notes}};
   out["out_of_memory"] = v.out_of_memory ? Json(*v.out_of_memory) : Json(nullptr);
   return out.dump(1) + "\n";

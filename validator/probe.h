@@ -47,6 +47,7 @@ struct Probe {
   Present present;
   std::map<std::string, Bytes> neighbours;  ///< processes that stood for engines: their measured contexts
   WorkSummary work;
+  std::vector<std::string> notes;  ///< what could not be measured, what was scaled
 };
 
 struct ProbeOptions {
@@ -64,8 +65,8 @@ struct ProbeOptions {
 Result<Probe> probe(const Job& job, const ProbeOptions& options);
 
 /// True in a process that a probe started to stand for an engine. Such a process calls `serve_as_neighbour`
-/// and exits with what that returns.
+/// and exits with what that returns; an error: its parent is none that speaks to it.
 bool is_neighbour();
-int serve_as_neighbour();
+Result<int> serve_as_neighbour();
 
 }  // namespace headroom::gpu

@@ -53,15 +53,35 @@ const ProcessPhase* find(const PhaseReport& phase, const std::string& process) {
   return nullptr;
 }
 
-/// What both depths took beyond their predictions: the smaller of the two, nothing where their signs differ.
-Bytes common(Bytes few, Bytes more) {
+/// What all layers take beyond their prediction, by what both depths took beyond theirs (see quick.h).
+Bytes deviation(Bytes few, Bytes more, const Line& line) {
   if ((few < 0) != (more < 0)) return 0;
+  const double grew = static_cast<double>(more) / static_cast<double>(few == 0 ? 1 : few),
+               layers_grew = line.more_layers / line.few_layers;
+  if (few != 0 && std::abs(grew / layers_grew - 1) <= 0.25)
+    return static_cast<Bytes>(std::llround(static_cast<double>(more) * line.layers / line.more_layers));
   return std::abs(few) < std::abs(more) ? few : more;
 }
 
-/// What a figure was beyond its prediction, on top of what is predicted for all layers.
-Bytes corrected(Bytes few, Bytes said_few, Bytes more, Bytes said_more, Bytes said_all) {
-  return said_all + common(few - said_few, more - said_more);
+/// A figure of all layers: its prediction and what the measured depths were beyond theirs.
+Bytes corrected(Bytes few, Bytes said_few, Bytes more, Bytes said_more, Bytes said_all, const Line& line) {
+  return said_all + deviation(few - said_few, more - said_more, line);
+}
+
+bool measured_phase(const Probe& probe, const PhaseMeasurement& phase) {
+  return std::any_of(probe.phases.begin(), probe.phases.end(), [&](const PhaseMeasurement& other) {
+    return other.step == phase.step && other.phase == phase.phase;
+  });
+}
+
+/// What a reader needs to see that scaling hides nothing: how far each depth itself was from its prediction.
+std::string scaled(const Validation& few, const Validation& more, double few_layers, double more_layers,
+                   double layers) {
+  return fmt::format(
+      "quick: {} and {} layers were run, and were {:.2f} % and {:.2f} % from their own predictions at worst; "
+      "device, allocator figures and seconds of {} layers are scaled from both (`probe` is no measurement of "
+      "them)",
+      few_layers, more_layers, 100 * few.probe_errors().worst, 100 * more.probe_errors().worst, layers);
 }
 
 const ValidationRow* find(const Validation& validation, const PhaseMeasurement& phase) {
@@ -72,13 +92,13 @@ const ValidationRow* find(const Validation& validation, const PhaseMeasurement& 
 
 /// One phase of all layers from the same phase of few and of more: `out` holds the latter's.
 void correct(const PhaseReport& few, const PhaseReport& said_few, const PhaseReport& said_more,
-             const PhaseReport& said_all, PhaseReport& out) {
+             const PhaseReport& said_all, const Line& line, PhaseReport& out) {
   for (ProcessPhase& row : out.processes) {
     const ProcessPhase *a = find(few, row.process), *b = find(said_few, row.process),
                        *c = find(said_more, row.process), *d = find(said_all, row.process);
     if (a == nullptr || b == nullptr || c == nullptr || d == nullptr) continue;
     for (const auto figure : kFigures)
-      row.*figure = corrected(a->*figure, b->*figure, row.*figure, c->*figure, d->*figure);
+      row.*figure = corrected(a->*figure, b->*figure, row.*figure, c->*figure, d->*figure, line);
   }
 }
 
@@ -98,12 +118,17 @@ Probe extrapolate(const Measured& few, const Measured& more, const Report& predi
                    of_more = compare(more.predicted, more.probe, {}),
                    of_all = compare(predicted, more.probe, {});
   Probe out = more.probe;
+  out.notes.push_back(scaled(of_few, of_more, few_layers, more_layers, layers));
+  // A phase without a prediction of all layers stays as it is, and one that cannot be scaled is not measured:
+  // comparing finds both.
   std::erase_if(out.phases, [&](const PhaseMeasurement& m) {
-    return find(few.probe.report, m.step, m.phase) == nullptr ||
+    if (find(predicted, m.step, m.phase) == nullptr) return false;
+    return !measured_phase(few.probe, m) || find(few.probe.report, m.step, m.phase) == nullptr ||
            find(few.predicted, m.step, m.phase) == nullptr ||
-           find(more.predicted, m.step, m.phase) == nullptr || find(predicted, m.step, m.phase) == nullptr;
+           find(more.predicted, m.step, m.phase) == nullptr;
   });
   for (PhaseMeasurement& m : out.phases) {
+    if (find(predicted, m.step, m.phase) == nullptr) continue;
     const auto at = std::find_if(few.probe.phases.begin(), few.probe.phases.end(), [&](const auto& other) {
       return other.step == m.step && other.phase == m.phase;
     });
@@ -114,7 +139,7 @@ Probe extrapolate(const Measured& few, const Measured& more, const Report& predi
     const ValidationRow *a = find(of_few, m), *b = find(of_more, m), *all = find(of_all, m);
     if (a != nullptr && b != nullptr && all != nullptr)
       m.card_peak = out.used_by_others + corrected(a->probe_device, a->predicted_device, b->probe_device,
-                                                   b->predicted_device, all->predicted_device);
+                                                   b->predicted_device, all->predicted_device, line);
     for (Bytes PhaseMeasurement::*figure :
          {&PhaseMeasurement::card_end, &PhaseMeasurement::nvml_card, &PhaseMeasurement::nvml_process,
           &PhaseMeasurement::host_resident, &PhaseMeasurement::pinned})
@@ -123,7 +148,7 @@ Probe extrapolate(const Measured& few, const Measured& more, const Report& predi
     for (DeviceReport& device : out.report.devices)
       for (PhaseReport& row : device.phases)
         if (row.step == m.step && row.phase == m.phase)
-          correct(*find(few.probe.report, m.step, m.phase), said_few, said_more, said_all, row);
+          correct(*find(few.probe.report, m.step, m.phase), said_few, said_more, said_all, line, row);
   }
   return out;
 }

@@ -29,8 +29,8 @@ bool is_neighbour() {
   return false;
 }
 
-int serve_as_neighbour() {
-  return 1;
+Result<int> serve_as_neighbour() {
+  return without_cuda();
 }
 
 }  // namespace headroom::gpu

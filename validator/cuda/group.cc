@@ -48,6 +48,19 @@ Result<int> Groups::open(std::int64_t count) {
   return static_cast<int>(whole_.size());
 }
 
+Status Groups::close(bool alone) {
+  Status first;
+  const auto end = [&](Communicator& group) {
+    Status ended = alone ? group.abandon() : group.close();
+    if (first) first = std::move(ended);
+  };
+  for (Communicator& group : whole_) end(group);
+  for (auto& [size, group] : parts_) end(group);
+  whole_.clear();
+  parts_.clear();
+  return first;
+}
+
 Result<Communicator*> Groups::of(std::int64_t ranks) {
   if (ranks >= present()) {
     if (whole_.empty()) HEADROOM_TRY(open(1));

@@ -27,6 +27,8 @@ class Groups {
   /// The communicator for a job's group of `ranks` ranks; opened at first use, which every rank reaches in
   /// the same order. An error where the present ranks do not divide into such groups.
   Result<Communicator*> of(std::int64_t ranks);
+  /// Closes all; without waiting for the others when `alone`. The first failure.
+  Status close(bool alone);
 
  private:
   launch::Rendezvous* ranks_;

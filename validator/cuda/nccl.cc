@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "validator/cuda/library.h"
 
 namespace headroom::gpu {
@@ -17,6 +19,7 @@ struct Api {
   Code (*unique_id)(GroupId*) = nullptr;
   Code (*init_rank)(Comm*, int, GroupId, int) = nullptr;
   Code (*destroy)(Comm) = nullptr;
+  Code (*abort)(Comm) = nullptr;
   const char* (*error_string)(Code) = nullptr;
   const char* (*last_error)(Comm) = nullptr;
   Code (*all_reduce)(const void*, void*, std::size_t, Type, int, Comm, cudaStream_t) = nullptr;
@@ -36,6 +39,7 @@ Result<Api> load() {
   HEADROOM_TRY(library.find("ncclGetUniqueId", api.unique_id));
   HEADROOM_TRY(library.find("ncclCommInitRank", api.init_rank));
   HEADROOM_TRY(library.find("ncclCommDestroy", api.destroy));
+  HEADROOM_TRY(library.find("ncclCommAbort", api.abort));
   HEADROOM_TRY(library.find("ncclGetErrorString", api.error_string));
   HEADROOM_TRY(library.find("ncclGetLastError", api.last_error));
   HEADROOM_TRY(library.find("ncclAllReduce", api.all_reduce));
@@ -114,8 +118,20 @@ Result<Communicator> Communicator::join(const GroupId& id, int ranks, int rank) 
   return Communicator(comm, ranks, rank);
 }
 
+Status Communicator::close() {
+  HEADROOM_ASSIGN(const Api* calls, api());
+  void* handle = std::exchange(handle_, nullptr);
+  return handle == nullptr ? Status{} : checked(*calls, calls->destroy(handle), "ncclCommDestroy");
+}
+
+Status Communicator::abandon() {
+  HEADROOM_ASSIGN(const Api* calls, api());
+  void* handle = std::exchange(handle_, nullptr);
+  return handle == nullptr ? Status{} : checked(*calls, calls->abort(handle), "ncclCommAbort");
+}
+
 Communicator::~Communicator() {
-  if (auto calls = api(); calls && handle_) (*calls)->destroy(handle_);
+  static_cast<void>(close());  // whoever wants to know has called it
 }
 
 Status Communicator::all_reduce(const void* in, void* out, std::int64_t n, DType dtype, Reduction reduction,

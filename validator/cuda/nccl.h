@@ -32,6 +32,11 @@ class Communicator {
   Communicator& operator=(Communicator&&) = delete;
   ~Communicator();
 
+  /// Gives back what NCCL took, once all work is done. The destructor does too, but cannot say what failed.
+  Status close();
+  /// Gives it back without the other ranks, which may never come: after this one ran out of memory.
+  Status abandon();
+
   int ranks() const { return ranks_; }
   int rank() const { return rank_; }
 

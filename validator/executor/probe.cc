@@ -24,8 +24,20 @@ Status look_before(const ProbeOptions& options, std::optional<Nvml>& nvml, Probe
     if (auto before = nvml->memory()) out.used_by_others = before->used;
     if (auto version = nvml->driver_version()) out.versions["driver"] = *version;
   }
+  if (!nvml)
+    out.notes.push_back(
+        "NVML cannot be used here: memory that other processes hold on the card is not known and counts as "
+        "this run's");
   if (options.used_by_others) out.used_by_others = *options.used_by_others;
   return {};
+}
+
+bool ran_out(const Report& report) {
+  for (const DeviceReport& device : report.devices)
+    for (const PhaseReport& phase : device.phases)
+      for (const ProcessPhase& process : phase.processes)
+        if (process.out_of_memory) return true;
+  return false;
 }
 
 }  // namespace
@@ -59,6 +71,7 @@ Result<Probe> probe(const Job& job, const ProbeOptions& options) {
   GpuMachine machine(device, groups ? &*groups : nullptr, streams, worker, ledger,
                      PhaseMeter(device, std::move(nvml)), options.ordinal, out);
   HEADROOM_ASSIGN(out.report, run_on_device(job, options.hardware, machine));
+  if (groups) HEADROOM_TRY(groups->close(ran_out(out.report)));
   out.outside += out.present.communicator_bytes - opened;
   out.work = ledger.summary();
   return out;

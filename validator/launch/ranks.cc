@@ -3,17 +3,12 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 
 namespace headroom::launch {
@@ -27,7 +22,7 @@ constexpr std::array kLaunchers = {
     Launcher{"headroom", "HEADROOM_RANK", "HEADROOM_RANKS", "HEADROOM_LOCAL_RANK"},
     Launcher{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
     Launcher{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-    Launcher{"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
+    Launcher{"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"},
 };
 constexpr int kDefaultPort = 29501;
 
@@ -46,6 +41,56 @@ Result<int> number(const Environment& environment, const char* variable, std::op
   return value;
 }
 
+Result<int> port_of(const Environment& environment) {
+  const auto checked = [&](const char* variable, int fallback, int most) -> Result<int> {
+    HEADROOM_ASSIGN(const int port, number(environment, variable, fallback));
+    if (port >= 1 && port <= most) return port;
+    return fail(fmt::format("environment variable {}: expected a port from 1 to {}, found {}", variable, most,
+                            port));
+  };
+  if (environment("HEADROOM_PORT")) return checked("HEADROOM_PORT", 0, 65535);
+  HEADROOM_ASSIGN(const int master_port, checked("MASTER_PORT", kDefaultPort - 1, 65534));
+  return master_port + 1;
+}
+
+}  // namespace
+
+std::optional<std::string> process_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+Result<std::optional<Place>> find_place(const Environment& environment, std::optional<int> wanted) {
+  for (const Launcher& launcher : kLaunchers) {
+    if (!environment(launcher.rank) || !environment(launcher.ranks)) continue;
+    Place place;
+    place.foreign = &launcher != &kLaunchers.front();
+    HEADROOM_ASSIGN(place.rank, number(environment, launcher.rank));
+    HEADROOM_ASSIGN(place.ranks, number(environment, launcher.ranks));
+    HEADROOM_ASSIGN(place.local, number(environment, launcher.local, place.rank));
+    if (place.rank >= place.ranks) {
+      return fail(fmt::format("environment variable {}: expected less than {}={}, found {}", launcher.rank,
+                              launcher.ranks, place.ranks, place.rank));
+    }
+    if (wanted && *wanted != place.ranks) {
+      if (place.ranks == 1 && std::string_view(launcher.name) == "srun") continue;
+      return fail(Error{.message = fmt::format("expected {}={} as {} started it, found {}: leave one of them out",
+                                               launcher.ranks, place.ranks, launcher.name, *wanted),
+                        .file = {},
+                        .key = "--nproc"});
+    }
+    HEADROOM_ASSIGN(place.port, port_of(environment));
+    if (auto address = environment("MASTER_ADDR")) {
+      place.address = *address;
+    } else if (place.ranks > 1 && environment("SLURM_NNODES").value_or("1") != "1") {
+      return fail(
+          "environment variable MASTER_ADDR: expected the address of rank 0's machine, found nothing");
+    }
+    return place;
+  }
+  return std::nullopt;
+}
+
 int free_port() {
   const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
@@ -61,107 +106,12 @@ int free_port() {
   return port;
 }
 
-// The environment of one copy: this process's, with the HEADROOM_ places replaced.
-std::vector<std::string> environment_of(int rank, int ranks, int port) {
-  std::vector<std::string> all;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    if (!text.starts_with("HEADROOM_RANK") && !text.starts_with("HEADROOM_LOCAL_RANK=") &&
-        !text.starts_with("HEADROOM_PORT=") && !text.starts_with("MASTER_ADDR=")) {
-      all.emplace_back(text);
-    }
-  }
-  all.push_back(fmt::format("HEADROOM_RANK={}", rank));
-  all.push_back(fmt::format("HEADROOM_RANKS={}", ranks));
-  all.push_back(fmt::format("HEADROOM_LOCAL_RANK={}", rank));
-  all.push_back(fmt::format("HEADROOM_PORT={}", port));
-  all.push_back("MASTER_ADDR=127.0.0.1");
-  return all;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> out;
-  for (std::string& text : texts) out.push_back(text.data());
-  out.push_back(nullptr);
-  return out;
-}
-
-int exit_code(int status) {
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-}
-
-}  // namespace
-
-std::optional<std::string> process_environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? std::optional<std::string>(value) : std::nullopt;
-}
-
-Result<std::optional<Place>> find_place(const Environment& environment) {
-  for (const Launcher& launcher : kLaunchers) {
-    if (!environment(launcher.rank) || !environment(launcher.ranks)) continue;
-    Place place;
-    HEADROOM_ASSIGN(place.rank, number(environment, launcher.rank));
-    HEADROOM_ASSIGN(place.ranks, number(environment, launcher.ranks));
-    HEADROOM_ASSIGN(place.local, number(environment, launcher.local, place.rank));
-    HEADROOM_ASSIGN(const int master_port, number(environment, "MASTER_PORT", kDefaultPort - 1));
-    HEADROOM_ASSIGN(place.port, number(environment, "HEADROOM_PORT", master_port + 1));
-    if (place.rank >= place.ranks) {
-      return fail(fmt::format("environment variable {}: expected less than {}={}, found {}", launcher.rank,
-                              launcher.ranks, place.ranks, place.rank));
-    }
-    if (auto address = environment("MASTER_ADDR")) {
-      place.address = *address;
-    } else if (place.ranks > 1 && environment("SLURM_NNODES").value_or("1") != "1") {
-      return fail(
-          "environment variable MASTER_ADDR: expected the address of rank 0's machine, found nothing");
-    }
-    return place;
-  }
-  return std::nullopt;
-}
-
 Result<std::vector<std::string>> own_arguments() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> words;
   for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
   if (words.empty()) return fail("/proc/self/cmdline: expected this program's command line, found nothing");
   return words;
-}
-
-Result<int> spawn_ranks(int ranks, const std::vector<std::string>& arguments) {
-  const int port = free_port();
-  std::vector<pid_t> children;
-  Status started;
-  for (int rank = 0; rank < ranks && started; ++rank) {
-    auto texts = environment_of(rank, ranks, port);
-    auto words = arguments;
-    pid_t child = 0;
-    const int code = ::posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, pointers(words).data(),
-                                   pointers(texts).data());
-    if (code == 0) {
-      children.push_back(child);
-    } else {
-      started = fail(fmt::format("rank {} could not be started: {}", rank, std::strerror(code)));
-    }
-  }
-  int worst = 0;
-  bool ended = !started;
-  for (std::size_t left = children.size(); left > 0; --left) {
-    if (ended) {
-      for (pid_t child : children) ::kill(child, SIGTERM);
-    }
-    int status = 0;
-    const pid_t child = ::waitpid(-1, &status, 0);
-    if (child <= 0) break;
-    std::erase(children, child);
-    // A rank that hit an error (not a verdict) leaves the others waiting in a collective.
-    const int code = exit_code(status);
-    if (!ended) worst = std::max(worst, code);
-    ended = ended || code == 1 || code == 2;
-  }
-  if (!started) return fail(started.error());
-  return worst;
 }
 
 }  // namespace headroom::launch

@@ -4,11 +4,16 @@
 #include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -37,7 +42,9 @@ Status read_all(int socket, void* data, std::size_t size) {
   char* at = static_cast<char*>(data);
   while (size > 0) {
     const ssize_t done = ::recv(socket, at, size, 0);
-    if (done <= 0) return failed("a rank is gone: its connection closed");
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return failed(fmt::format("a rank is gone: {}", std::strerror(errno)));
+    if (done == 0) return failed("a rank is gone: its connection closed");
     at += done;
     size -= static_cast<std::size_t>(done);
   }
@@ -61,7 +68,7 @@ Result<std::string> receive_text(int socket) {
 }
 
 Result<int> listen_on(int port) {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int yes = 1;
   ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   sockaddr_in address{};
@@ -78,13 +85,64 @@ Result<int> listen_on(int port) {
   return socket;
 }
 
+/// Waits at most until `deadline` for something to read; forever without one.
+bool readable(std::vector<pollfd>& files, std::optional<Clock::time_point> deadline) {
+  for (;;) {
+    int left = -1;
+    if (deadline) {
+      const auto ms = std::chrono::ceil<std::chrono::milliseconds>(*deadline - Clock::now()).count();
+      left = static_cast<int>(std::clamp<std::int64_t>(ms, 0, 1 << 30));
+    }
+    const int ready = ::poll(files.data(), files.size(), left);
+    if (ready >= 0) return ready > 0;
+    if (errno != EINTR) return false;
+  }
+}
+
+bool readable(int socket, Clock::time_point deadline) {
+  std::vector<pollfd> one{{.fd = socket, .events = POLLIN, .revents = 0}};
+  return readable(one, deadline);
+}
+
+/// A peer may work for hours before it says something; that its machine is there is asked by the kernel.
+void keep_alive(int socket) {
+  const int yes = 1, idle = 60, between = 15, probes = 4;
+  ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &between, sizeof(between));
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+}
+
+/// The rank that a new connection says it is; 0 when it is none of Headroom's.
+int introduction(int socket) {
+  // A stranger that says nothing must not hold the others up.
+  timeval longest{.tv_sec = 5, .tv_usec = 0};
+  ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof(longest));
+  const auto said = receive_text(socket);
+  longest.tv_sec = 0;  // no limit
+  ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof(longest));
+  return said ? std::atoi(said->c_str()) : 0;
+}
+
+Status resolvable(const Place& place) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_family = AF_INET;
+  const int code = ::getaddrinfo(place.address.c_str(), nullptr, &hints, &found);
+  if (code != 0)
+    return fail(fmt::format("environment variable MASTER_ADDR: expected the address of rank 0's machine, found "
+                            "'{}': {}",
+                            place.address, ::gai_strerror(code)));
+  ::freeaddrinfo(found);
+  return {};
+}
+
 int try_connect(const Place& place) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_family = AF_INET;
   hints.ai_socktype = SOCK_STREAM;
   if (::getaddrinfo(place.address.c_str(), std::to_string(place.port).c_str(), &hints, &found) != 0)
     return -1;
-  int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (::connect(socket, found->ai_addr, found->ai_addrlen) != 0) {
     ::close(socket);
     socket = -1;
@@ -98,6 +156,7 @@ int try_connect(const Place& place) {
 Result<Rendezvous> Rendezvous::meet(const Place& place, int seconds) {
   Rendezvous meeting(place);
   if (place.ranks == 1) return meeting;
+  HEADROOM_TRY(resolvable(place));
   const auto deadline = Clock::now() + std::chrono::seconds(seconds);
   if (place.rank != 0) {
     int socket = -1;
@@ -108,6 +167,7 @@ Result<Rendezvous> Rendezvous::meet(const Place& place, int seconds) {
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
+    keep_alive(socket);
     meeting.peers_.push_back(socket);
     HEADROOM_TRY(send_text(socket, std::to_string(place.rank)));
     return meeting;
@@ -115,20 +175,18 @@ Result<Rendezvous> Rendezvous::meet(const Place& place, int seconds) {
   HEADROOM_ASSIGN(const int listener, listen_on(place.port));
   meeting.peers_.assign(static_cast<std::size_t>(place.ranks), -1);
   for (int joined = 1; joined < place.ranks;) {
-    timeval wait{.tv_sec = 1, .tv_usec = 0};
-    ::setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
-    const int socket = ::accept(listener, nullptr, nullptr);
-    if (socket < 0) {
-      if (Clock::now() < deadline) continue;
+    if (!readable(listener, deadline)) {
       ::close(listener);
       return fail(fmt::format("only {} of {} ranks came within {} s", joined, place.ranks, seconds));
     }
-    auto said = receive_text(socket);
-    const int rank = said ? std::atoi(said->c_str()) : 0;
+    const int socket = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    if (socket < 0) continue;
+    const int rank = introduction(socket);
     if (rank <= 0 || rank >= place.ranks || meeting.peers_[static_cast<std::size_t>(rank)] >= 0) {
       ::close(socket);
       continue;
     }
+    keep_alive(socket);
     meeting.peers_[static_cast<std::size_t>(rank)] = socket;
     ++joined;
   }
@@ -151,22 +209,56 @@ Result<std::string> Rendezvous::broadcast(const std::string& text) {
   return text;
 }
 
-Result<std::vector<std::string>> Rendezvous::gather(const std::string& text) {
-  if (place_.ranks == 1) return std::vector{text};
-  std::vector<std::string> all;
+Result<std::vector<std::optional<std::string>>> Rendezvous::collect(const std::string& text,
+                                                                    std::optional<int> seconds) {
+  std::vector<std::optional<std::string>> all;
   if (place_.rank != 0) {
     HEADROOM_TRY(send_text(peers_[0], text));
     return all;
   }
-  for (int socket : peers_) {
-    if (socket < 0) {
-      all.push_back(text);
-      continue;
+  std::optional<Clock::time_point> deadline;
+  if (seconds) deadline = Clock::now() + std::chrono::seconds(*seconds);
+  all.resize(static_cast<std::size_t>(place_.ranks));
+  all[0] = text;
+  // Whoever speaks or is gone first is heard first. Negative files are passed over by poll.
+  std::vector<pollfd> waited;
+  for (int socket : peers_) waited.push_back({.fd = socket, .events = POLLIN, .revents = 0});
+  for (int left = place_.ranks - 1; left > 0;) {
+    if (!readable(waited, deadline)) break;
+    for (std::size_t rank = 1; rank < waited.size(); ++rank) {
+      if (waited[rank].fd < 0 || waited[rank].revents == 0) continue;
+      auto received = receive_text(waited[rank].fd);
+      waited[rank].fd = -1;
+      --left;
+      if (received)
+        all[rank] = std::move(*received);
+      else if (!seconds)
+        return fail(received.error());
     }
-    HEADROOM_ASSIGN(std::string received, receive_text(socket));
-    all.push_back(std::move(received));
   }
   return all;
+}
+
+Result<std::vector<std::string>> Rendezvous::gather(const std::string& text) {
+  if (place_.ranks == 1) return std::vector{text};
+  HEADROOM_ASSIGN(const auto heard, collect(text, std::nullopt));
+  std::vector<std::string> all;
+  for (const std::optional<std::string>& one : heard) {
+    if (!one) return failed(fmt::format("a rank could not be waited for: {}", std::strerror(errno)));
+    all.push_back(*one);
+  }
+  return all;
+}
+
+Result<std::vector<std::optional<std::string>>> Rendezvous::gather_within(const std::string& text,
+                                                                          int seconds) {
+  if (place_.ranks == 1) return std::vector<std::optional<std::string>>{text};
+  return collect(text, seconds);
+}
+
+bool Rendezvous::heard_within(int seconds) {
+  if (place_.ranks == 1 || place_.rank == 0) return true;
+  return readable(peers_[0], Clock::now() + std::chrono::seconds(seconds)) && receive_text(peers_[0]);
 }
 
 Status Rendezvous::barrier() {

@@ -55,7 +55,10 @@ bool GpuDevice::keep(Status status) {
 }
 
 void GpuDevice::note_use() {
-  if (const auto use = device_use()) highest_use_ = std::max(highest_use_, use->used);
+  if (const auto use = device_use())
+    highest_use_ = std::max(highest_use_, use->used);
+  else
+    keep(fail(use.error()));
 }
 
 void GpuDevice::reset_highest_use() {
@@ -65,7 +68,9 @@ void GpuDevice::reset_highest_use() {
 
 Bytes GpuDevice::free_memory() const {
   const auto use = device_use();
-  return use ? use->total - use->used : 0;
+  if (use) return use->total - use->used;
+  if (error_) error_ = fail(use.error());
+  return 0;
 }
 
 std::optional<allocator::Address> GpuDevice::allocate(Bytes bytes) {

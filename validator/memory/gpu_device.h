@@ -65,7 +65,7 @@ class GpuDevice : public allocator::Device {
   std::map<allocator::EventToken, EventHandle> events_;
   std::vector<EventHandle> unused_events_;
   allocator::EventToken next_event_ = 1;
-  Status error_;
+  mutable Status error_;  ///< asking for free memory may fail too
 };
 
 }  // namespace headroom::gpu

@@ -67,7 +67,9 @@ HostBlock GpuMemory::allocate_host(Bytes requested, HostKind kind, Component com
     if (host.pinned == allocator::kOutOfHostMemory) {
       host.pinned = allocator::kNullPinnedBlock;
       host.bytes = 0;
-      error_ = fail("the host has no page-locked memory left: give the machine more, or offload less");
+      error_ = host_.error() ? Status(fail("the host has no page-locked memory left: give the machine more, or "
+                                           "offload less"))
+                             : host_.error();
       failed_ = true;
       return block;
     }
@@ -102,7 +104,8 @@ void GpuMemory::give_back(Host& host) {
 
 void GpuMemory::empty_cache() {
   // cudaFree waits for the card in any case; unmapping must not happen under running kernels.
-  static_cast<void>(cudaDeviceSynchronize());
+  if (!failed_) error_ = HEADROOM_CUDA(cudaDeviceSynchronize());
+  failed_ = failed_ || !error_;
   accounts_.empty_cache();
 }
 
@@ -228,6 +231,7 @@ void GpuMemory::run(const Operation& operation) {
       operation.kind == OperationKind::host_to_device || operation.kind == OperationKind::device_to_host;
   error_ = moves ? transfer(operation) : work(operation);
   if (error_ && !device_.error()) error_ = device_.error();
+  if (error_ && !host_.error()) error_ = host_.error();
   failed_ = !error_;
 }
 

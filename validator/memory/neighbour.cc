@@ -3,16 +3,17 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
 #include "validator/cuda/device.h"
+#include "validator/launch/child.h"
 #include "validator/launch/ranks.h"
 #include "validator/probe.h"
 
@@ -76,8 +77,13 @@ bool is_neighbour() {
   return std::getenv(kVariable) != nullptr;
 }
 
-int serve_as_neighbour() {
-  const Result<Card> card = open_card(std::atoi(std::getenv(kVariable)));
+Result<int> serve_as_neighbour() {
+  int ordinal = 0, parent = 0;
+  if (std::sscanf(std::getenv(kVariable), "%d of %d", &ordinal, &parent) != 2 || parent != ::getppid())
+    return fail(fmt::format(
+        "environment variable {}: expected only in a process that headroom starts itself, found '{}': unset it",
+        kVariable, std::getenv(kVariable)));
+  const Result<Card> card = open_card(ordinal);
   if (!card || !send(STDOUT_FILENO, 0)) {
     static_cast<void>(send(STDOUT_FILENO, kFailed));
     return 1;
@@ -93,27 +99,19 @@ Result<Neighbour> Neighbour::start(int ordinal) {
   HEADROOM_ASSIGN(std::vector<std::string> words, launch::own_arguments());
   std::array<int, 2> requests{}, answers{};
   if (::pipe2(requests.data(), O_CLOEXEC) != 0 || ::pipe2(answers.data(), O_CLOEXEC) != 0) return gone();
-  std::vector<std::string> variables;
-  for (char** entry = environ; *entry != nullptr; ++entry) variables.emplace_back(*entry);
-  variables.push_back(fmt::format("{}={}", kVariable, ordinal));
-  std::vector<char*> argv, envp;
-  for (std::string& word : words) argv.push_back(word.data());
-  for (std::string& variable : variables) envp.push_back(variable.data());
-  argv.push_back(nullptr);
-  envp.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, requests[0], STDIN_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, answers[1], STDOUT_FILENO);
-  pid_t child = 0;
-  const int code = ::posix_spawn(&child, "/proc/self/exe", &actions, nullptr, argv.data(), envp.data());
-  ::posix_spawn_file_actions_destroy(&actions);
+  std::vector<std::string> variables = launch::environment_without({kVariable});
+  variables.push_back(fmt::format("{}={} of {}", kVariable, ordinal, ::getpid()));
+  const Result<pid_t> child = launch::start({.arguments = std::move(words),
+                                             .environment = std::move(variables),
+                                             .input = requests[0],
+                                             .output = answers[1]});
   ::close(requests[0]);
   ::close(answers[1]);
   ::signal(SIGPIPE, SIG_IGN);  // a neighbour that ended is an answer, not the end of this process
-  Neighbour out(code == 0 ? child : 0, requests[1], answers[0]);
+  Neighbour out(child.value_or(0), requests[1], answers[0]);
   std::int64_t ready = kFailed;
-  if (code != 0 || !receive(out.answers_, ready) || ready == kFailed) return gone();
+  if (!child) return fail(child.error());
+  if (!receive(out.answers_, ready) || ready == kFailed) return gone();
   HEADROOM_ASSIGN(const DeviceUse after, device_use());
   out.context_ = after.used - before.used;
   return out;
