@@ -92,6 +92,13 @@ std::vector<std::string> unmeasured_phases(const Report& predicted, const Probe&
 
 }  // namespace
 
+bool ran_out(const Report& report) {
+  for (const DeviceReport& device : report.devices)
+    for (const PhaseReport& phase : device.phases)
+      if (failure(phase)) return true;
+  return false;
+}
+
 double ValidationRow::probe_error() const {
   return relative(probe_device, predicted_device);
 }
@@ -188,18 +195,15 @@ Validation compare(const Report& predicted, Probe probe, const std::vector<Recor
 }
 
 RankSummary Validation::summary() const {
-  RankSummary out{.rank = probe.present.rank,
-                  .highest = 0,
-                  .errors = probe_errors(),
-                  .out_of_memory = out_of_memory};
+  RankSummary out{
+      .rank = probe.present.rank, .highest = 0, .errors = probe_errors(), .out_of_memory = out_of_memory};
   for (const ValidationRow& row : rows) out.highest = std::max(out.highest, row.probe_device);
   return out;
 }
 
 bool Validation::ran_out() const {
-  return out_of_memory || std::any_of(ranks.begin(), ranks.end(), [](const RankSummary& rank) {
-           return rank.out_of_memory.has_value();
-         });
+  return out_of_memory || std::any_of(ranks.begin(), ranks.end(),
+                                      [](const RankSummary& rank) { return rank.out_of_memory.has_value(); });
 }
 
 std::vector<std::string> Validation::beyond(double margin) const {
@@ -234,7 +238,8 @@ Result<RankSummary> rank_summary(const std::string& text) {
   std::istringstream words(text);
   words >> out.rank >> out.highest >> out.errors.phases >> out.errors.mean >> out.errors.worst;
   if (words.fail()) return fail("a rank sent '" + text + "' instead of its result");
-  if (const std::size_t end = text.find('\n'); end != std::string::npos) out.out_of_memory = text.substr(end + 1);
+  if (const std::size_t end = text.find('\n'); end != std::string::npos)
+    out.out_of_memory = text.substr(end + 1);
   return out;
 }
 
@@ -289,19 +294,20 @@ std::string validation_table(const Validation& v, double margin) {
   text += fmt::format("\noutside the allocator: {} MiB of this process, {} MiB of others before it\n\n",
                       mib(v.probe.outside), mib(v.probe.used_by_others));
   text.insert(text.size() - 1, company(v));
-  text += fmt::format("{:<4} {:<22} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>7} | {:>9} {:>9}\n", "",
-                      "MiB", "allocated", "", "", "reserved", "", "", "device", "", "", "seconds", "");
-  text += fmt::format("{:<4} {:<22} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>7} | {:>9} {:>9}\n",
-                      "step", "phase", "predicted", "probe", "PyTorch", "predicted", "probe", "PyTorch",
-                      "predicted", "probe", "error", "predicted", "probe");
+  text +=
+      fmt::format("{:<4} {:<22} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>7} | {:>9} {:>9}\n",
+                  "", "MiB", "allocated", "", "", "reserved", "", "", "device", "", "", "seconds", "");
+  text +=
+      fmt::format("{:<4} {:<22} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>7} | {:>9} {:>9}\n",
+                  "step", "phase", "predicted", "probe", "PyTorch", "predicted", "probe", "PyTorch",
+                  "predicted", "probe", "error", "predicted", "probe");
   for (const ValidationRow& r : v.rows) {
-    text +=
-        fmt::format("{:<4} {:<22} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>6.2f}% | {:>9.3f} {:>9.3f}\n",
-                    r.step, r.phase, mib(r.predicted_allocated), mib(r.probe_allocated),
-                    r.pytorch_allocated ? mib(*r.pytorch_allocated) : "-", mib(r.predicted_reserved),
-                    mib(r.probe_reserved), r.pytorch_reserved ? mib(*r.pytorch_reserved) : "-",
-                    mib(r.predicted_device), mib(r.probe_device), 100 * r.probe_error(),
-                    r.predicted_seconds, r.measured.seconds);
+    text += fmt::format(
+        "{:<4} {:<22} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>9} | {:>9} {:>9} {:>6.2f}% | {:>9.3f} {:>9.3f}\n",
+        r.step, r.phase, mib(r.predicted_allocated), mib(r.probe_allocated),
+        r.pytorch_allocated ? mib(*r.pytorch_allocated) : "-", mib(r.predicted_reserved),
+        mib(r.probe_reserved), r.pytorch_reserved ? mib(*r.pytorch_reserved) : "-", mib(r.predicted_device),
+        mib(r.probe_device), 100 * r.probe_error(), r.predicted_seconds, r.measured.seconds);
   }
   const ErrorSummary probe = v.probe_errors(), pytorch = v.pytorch_errors();
   text += fmt::format("\ndevice peak, predicted against probe: mean {:.2f} %, worst {:.2f} % of {} phases\n",
@@ -332,23 +338,22 @@ std::string validation_json(const Validation& v, double margin) {
   for (const ValidationRow& r : v.rows) {
     Json row = {{"step", r.step},
                 {"phase", r.phase},
-                {"predicted",
-                 with_counters({{"allocated", r.predicted_allocated},
-                                {"reserved", r.predicted_reserved},
-                                {"device", r.predicted_device},
-                                {"seconds", r.predicted_seconds}},
-                               r.predicted_counters)},
-                {"probe",
-                 with_counters({{"allocated", r.probe_allocated},
-                  {"reserved", r.probe_reserved},
-                  {"device", r.probe_device},
-                  {"card_end", r.measured.card_end},
-                  {"nvml_card", r.measured.nvml_card},
-                  {"nvml_process", r.measured.nvml_process},
-                  {"nvml_others", r.measured.nvml_others},
-                  {"host_resident", r.measured.host_resident},
-                  {"pinned", r.measured.pinned},
-                  {"seconds", r.measured.seconds}}, r.probe_counters)},
+                {"predicted", with_counters({{"allocated", r.predicted_allocated},
+                                             {"reserved", r.predicted_reserved},
+                                             {"device", r.predicted_device},
+                                             {"seconds", r.predicted_seconds}},
+                                            r.predicted_counters)},
+                {"probe", with_counters({{"allocated", r.probe_allocated},
+                                         {"reserved", r.probe_reserved},
+                                         {"device", r.probe_device},
+                                         {"card_end", r.measured.card_end},
+                                         {"nvml_card", r.measured.nvml_card},
+                                         {"nvml_process", r.measured.nvml_process},
+                                         {"nvml_others", r.measured.nvml_others},
+                                         {"host_resident", r.measured.host_resident},
+                                         {"pinned", r.measured.pinned},
+                                         {"seconds", r.measured.seconds}},
+                                        r.probe_counters)},
                 {"device_error", r.probe_error()}};
     if (r.pytorch_reserved) {
       row["pytorch"] = {{"allocated", *r.pytorch_allocated}, {"reserved", *r.pytorch_reserved}};

@@ -10,6 +10,9 @@
 
 namespace headroom::gpu {
 
+/// Whether a process of `report` ran out of memory.
+bool ran_out(const Report& report);
+
 /// What a recording of a real PyTorch run says about one phase.
 struct RecordedPhase {
   int step = 0;

@@ -1,5 +1,8 @@
 #include "validator/measurements.h"
 
+#include <fmt/format.h>
+
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -37,21 +40,38 @@ std::string to_json(const Measurements& m) {
 
 namespace {
 
+// More than any card or host has: what is beyond was never measured.
+constexpr Bytes kMostBytes = Bytes{1} << 50;
+
 /// Reads the figures of one map; the first that is missing or of another form is the error.
 class Fields {
  public:
   Fields(const Document& map, const std::string& file) : map_(map), file_(file) {}
 
   std::string text(const char* key) { return scalar(key).text(); }
-  Bytes whole(const char* key) {
-    const auto value = scalar(key).as_int();
-    if (!value) note(key, "expected a whole number");
-    return value.value_or(0);
+  /// A whole number from `least` to `most`: bytes of one machine unless said otherwise.
+  Bytes whole(const char* key, Bytes least = 0, Bytes most = kMostBytes) {
+    const Document& found = scalar(key);
+    const auto value = found.as_int();
+    if (value && *value >= least && *value <= most) return *value;
+    note(key, fmt::format("expected a whole number from {} to {}, found {}", least, most, found.text()),
+         &found);
+    return 0;
   }
-  double real(const char* key) {
-    const auto value = scalar(key).as_double();
-    if (!value) note(key, "expected a number");
-    return value.value_or(0);
+  /// A number from 0, above 0 where it is a time.
+  double real(const char* key, bool above_zero = false) {
+    const Document& found = scalar(key);
+    const auto value = found.as_double();
+    if (value && std::isfinite(*value) && (*value > 0 || (*value == 0 && !above_zero))) return *value;
+    note(key, fmt::format("expected a number {} 0, found {}", above_zero ? "above" : "from", found.text()),
+         &found);
+    return 0;
+  }
+  DType dtype(const char* key) {
+    const Document& found = scalar(key);
+    const auto value = parse_dtype(found.text());
+    if (!value) note(key, fmt::format("expected a dtype, found '{}'", found.text()), &found);
+    return value.value_or(DType::bf16);
   }
   std::span<const Document> list(const char* key) {
     const Document* found = map_.find(key);
@@ -69,8 +89,10 @@ class Fields {
     note(key, "expected a figure of `headroom calibrate --json`, found none");
     return none;
   }
-  void note(const char* key, const char* expected) {
-    if (status_) status_ = fail(Error{.message = expected, .file = file_, .line = map_.line(), .key = key});
+  void note(const char* key, std::string expected, const Document* at = nullptr) {
+    const int line = at != nullptr && at->line() > 0 ? at->line() : map_.line();
+    if (status_)
+      status_ = fail(Error{.message = std::move(expected), .file = file_, .line = line, .key = key});
   }
 
   const Document& map_;
@@ -89,8 +111,8 @@ Result<Measurements> read_measurements(const Document& document, const std::stri
                       .line = document.line(),
                       .key = "schema"});
   m.gpu = all.text("gpu");
-  m.gpus = static_cast<int>(all.whole("gpus"));
-  m.multiprocessors = static_cast<int>(all.whole("multiprocessors"));
+  m.gpus = static_cast<int>(all.whole("gpus", 1, 1 << 20));
+  m.multiprocessors = static_cast<int>(all.whole("multiprocessors", 0, 1 << 20));
   m.total_memory = all.whole("total_memory");
   m.granularity = all.whole("granularity");
   m.host_memory = all.whole("host_memory");
@@ -99,19 +121,19 @@ Result<Measurements> read_measurements(const Document& document, const std::stri
     for (const auto& [what, version] : versions->entries()) m.versions[what] = version.text();
   for (const Document& item : all.list("memory")) {
     Fields point(item, file);
-    m.memory.push_back({point.text("action"), point.whole("used"), point.whole("added")});
+    m.memory.push_back({point.text("action"), point.whole("used"), point.whole("added", -kMostBytes)});
     HEADROOM_TRY(point.status());
   }
   for (const Document& item : all.list("rates")) {
     Fields point(item, file);
     RatePoint rate{.kind = point.text("kind"),
                    .shape = point.text("shape"),
-                   .dtype = parse_dtype(point.text("dtype")).value_or(DType::bf16),
+                   .dtype = point.dtype("dtype"),
                    .flops = point.real("flops"),
                    .bytes = point.real("bytes"),
-                   .seconds = point.real("seconds")};
+                   .seconds = point.real("seconds", true)};
     HEADROOM_TRY(point.status());
-    if (rate.seconds > 0) m.rates.push_back(std::move(rate));
+    m.rates.push_back(std::move(rate));
   }
   HEADROOM_TRY(all.status());
   return m;

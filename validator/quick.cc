@@ -102,6 +102,19 @@ void correct(const PhaseReport& few, const PhaseReport& said_few, const PhaseRep
   }
 }
 
+/// Of a depth that ran out of memory, the phase in which it did: the others have fewer layers than the job,
+/// and the ranks that did not run out wait.
+Probe without_room(Probe probe, std::int64_t layers) {
+  std::erase_if(probe.phases, [&](const PhaseMeasurement& m) {
+    const PhaseReport* phase = find(probe.report, m.step, m.phase);
+    return phase == nullptr ||
+           std::none_of(phase->processes.begin(), phase->processes.end(),
+                        [](const ProcessPhase& p) { return p.out_of_memory.has_value(); });
+  });
+  probe.notes.push_back(fmt::format("quick: {} layers ran out of memory already", layers));
+  return probe;
+}
+
 }  // namespace
 
 Job with_layers(const Job& job, std::int64_t layers) {
@@ -176,7 +189,9 @@ Result<Probe> quick_probe(const Job& job, const ProbeOptions& options, const Pre
   };
   HEADROOM_ASSIGN(const Report predicted, predict(job));
   HEADROOM_ASSIGN(const Measured few, measure(kFew));
+  if (ran_out(few.probe.report)) return without_room(few.probe, kFew);
   HEADROOM_ASSIGN(const Measured more, measure(kMore));
+  if (ran_out(more.probe.report)) return without_room(more.probe, kMore);
   return extrapolate(few, more, predicted, kFew, kMore, static_cast<double>(layers));
 }
 

@@ -30,8 +30,8 @@ struct Measured {
 
 /// What `few` and `more` found at their layers, for all `layers`, for which `predicted` is the prediction.
 /// Phases that one of them lacks are left out, so that comparing finds them predicted but not measured; those
-/// without a prediction of all layers stay, so that it finds that too. Seconds and figures without a prediction are drawn along the
-/// line through both.
+/// without a prediction of all layers stay, so that it finds that too. Seconds and figures without a
+/// prediction are drawn along the line through both.
 Probe extrapolate(const Measured& few, const Measured& more, const Report& predicted, double few_layers,
                   double more_layers, double layers);
 

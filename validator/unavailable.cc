@@ -17,6 +17,10 @@ Status available() {
   return without_cuda();
 }
 
+Result<int> visible_cards() {
+  return without_cuda();
+}
+
 Result<Measurements> calibrate(const CalibrateOptions&, const launch::Place&) {
   return without_cuda();
 }

@@ -11,6 +11,9 @@ namespace headroom::gpu {
 /// Success on a machine with a usable GPU; otherwise what is missing, in one sentence.
 Status available();
 
+/// How many cards this process sees; errors as `available`.
+Result<int> visible_cards();
+
 struct CalibrateOptions {
   bool rates = true;     ///< times of matrix products, attention, copies, transfers and collectives
   bool kernels = false;  ///< also each of Headroom's own kernels

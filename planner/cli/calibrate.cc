@@ -48,7 +48,11 @@ int write(const gpu::Measurements& measured, const Arguments& arguments, Streams
   if (!profile.empty()) {
     HEADROOM_CLI_ASSIGN(const Hardware base, base_of(arguments.common, measured.gpu), streams);
     std::vector<std::string> notes;
-    HEADROOM_CLI_ASSIGN(const Hardware fitted, gpu::fit_profile(measured, base, notes), streams);
+    HEADROOM_CLI_ASSIGN(Hardware fitted, gpu::fit_profile(measured, base, notes), streams);
+    if (arguments.has("--host-memory")) {
+      fitted.host_memory = measured.host_memory;
+      fitted.sources["host"] = "the measured machine's physical memory";
+    }
     HEADROOM_CLI_TRY(write_output(profile, write_yaml(write_hardware(fitted)), streams), streams);
     for (const std::string& note : notes) streams.err << "headroom: " << note << "\n";
     if (base.name != fitted.name)
@@ -74,6 +78,9 @@ Command calibrate_command() {
                   {.name = "--kernels", .value = "", .help = "also time each of Headroom's own kernels"},
                   {.name = "--no-rates", .value = "", .help = "measure memory only"},
                   output_file("--profile", "write a hardware profile, for `--gpu FILE` of other commands"),
+                  {.name = "--host-memory",
+                   .value = "",
+                   .help = "state this machine's memory as a node's in the profile"},
                   {.name = "--from",
                    .value = "FILE",
                    .help = "an earlier `--json` of this command instead of this machine"},
@@ -85,17 +92,25 @@ Command calibrate_command() {
 }
 
 int calibrate(const Arguments& arguments, Streams& streams) {
+  HEADROOM_CLI_ASSIGN(const auto nproc, arguments.integer("--nproc", 1, 1024), streams);
   if (const std::string file = arguments.text("--from"); !file.empty()) {
+    for (const char* flag : {"--nproc", "--kernels", "--no-rates"})
+      if (arguments.has(flag))
+        HEADROOM_CLI_TRY(
+            Status(fail(Error{
+                .message = "expected without --from, which measures nothing", .file = {}, .key = flag})),
+            streams);
     HEADROOM_CLI_ASSIGN(const Document document, read_document(file), streams);
     HEADROOM_CLI_ASSIGN(const gpu::Measurements measured, gpu::read_measurements(document, file), streams);
     return write(measured, arguments, streams);
   }
-  HEADROOM_CLI_ASSIGN(const auto ranks, arguments.integer("--nproc", 1, 1024), streams);
-  HEADROOM_CLI_ASSIGN(const auto place, launch::find_place(launch::process_environment), streams);
-  if (ranks.value_or(1) > 1 && !place) {
-    HEADROOM_CLI_TRY(gpu::available(), streams);
+  const std::optional<int> wanted = nproc ? std::optional<int>(static_cast<int>(*nproc)) : std::nullopt;
+  HEADROOM_CLI_ASSIGN(const int cards, gpu::visible_cards(), streams);
+  HEADROOM_CLI_ASSIGN(const auto place, launch::find_place(launch::process_environment, wanted), streams);
+  if (!place && wanted.value_or(1) > 1) {
+    HEADROOM_CLI_TRY(launch::enough_cards(*wanted, cards), streams);
     HEADROOM_CLI_ASSIGN(const auto words, launch::own_arguments(), streams);
-    HEADROOM_CLI_ASSIGN(const int code, launch::spawn_ranks(static_cast<int>(*ranks), words), streams);
+    HEADROOM_CLI_ASSIGN(const int code, launch::spawn_ranks(*wanted, words), streams);
     return code;
   }
   const gpu::CalibrateOptions options{.rates = !arguments.has("--no-rates"),

@@ -20,72 +20,108 @@ namespace {
 
 constexpr double kDefaultMargin = 0.03;
 
-/// A recorded run's phases, where `--recording` is one, or CONFIG as it stands.
-std::vector<gpu::RecordedPhase> recording(const Arguments& arguments) {
-  if (!arguments.has("--recording") && !arguments.common.overrides.empty()) return {};
+constexpr int kWaited = 15;  ///< seconds for ranks that may wait in a collective for ever
+
+/// A recorded run's phases: those of `--recording`, which must have some, or CONFIG's as it stands.
+Result<std::vector<gpu::RecordedPhase>> recording(const Arguments& arguments) {
+  const bool asked = arguments.has("--recording");
+  if (!asked && !arguments.common.overrides.empty()) return std::vector<gpu::RecordedPhase>{};
   const std::string path = arguments.text("--recording", arguments.text("CONFIG"));
   const auto document = read_document(path);
-  return document ? gpu::recorded_phases(*document) : std::vector<gpu::RecordedPhase>{};
+  if (!asked) return document ? gpu::recorded_phases(*document) : std::vector<gpu::RecordedPhase>{};
+  if (!document) return fail(document.error());
+  std::vector<gpu::RecordedPhase> phases = gpu::recorded_phases(*document);
+  if (phases.empty())
+    return fail(Error{.message = "expected a recorded run: a list of maps with step, phase, peak_alloc and "
+                                 "peak_reserved; found no phase",
+                      .file = path,
+                      .line = document->line(),
+                      .key = "phases"});
+  return phases;
 }
 
-/// One process a GPU; nothing where one is enough.
-Result<std::optional<int>> start_ranks(std::int64_t ranks, const Job& job) {
-  if (ranks <= 1) return std::optional<int>{};
+/// Errors where the ranks that ran or shall run are more than the job's, or `--device` names a card for all.
+Status fitting_ranks(const Arguments& arguments, std::int64_t ranks, const Job& job, bool launched) {
+  if (ranks <= 1) return {};
   const std::int64_t most = job.pools.empty() ? 1 : job.pools.front().gpus();
   if (ranks > most)
-    return fail(Error{.message = fmt::format("the job trains on {} GPUs, found {}", most, ranks),
+    return fail(Error{
+        .message = fmt::format("the job trains on {} GPUs: expected no more ranks, found {}", most, ranks),
+        .file = {},
+        .key = launched ? "the launcher's number of ranks" : "--nproc"});
+  if (arguments.has("--device"))
+    return fail(Error{.message = "expected with one rank only: each of several takes the card of its place "
+                                 "(CUDA_VISIBLE_DEVICES chooses among them)",
                       .file = {},
-                      .key = "--nproc"});
-  HEADROOM_TRY(gpu::available());
-  HEADROOM_ASSIGN(const auto words, launch::own_arguments());
-  HEADROOM_ASSIGN(const int code, launch::spawn_ranks(static_cast<int>(ranks), words));
-  return std::optional<int>(code);
+                      .key = "--device"});
+  return {};
 }
 
 void add_notes(const Arguments& arguments, gpu::Validation& result) {
   result.notes.push_back(
       "prediction and probe share one program: their agreement proves the allocator over real memory, "
       "libraries, context and rates; only PyTorch's column proves the program");
-  if (arguments.has("--quick"))
-    result.notes.push_back(
-        "quick: run with 4 and 8 layers a model; what both took beyond their predictions is added to the "
-        "prediction of all layers");
-  if (result.out_of_memory)
+  if (result.ran_out())
     result.notes.push_back(
         "to fit: smaller micro-batches, recomputation, or offloading; `headroom solve` ranks them");
 }
 
-/// Every rank's result on rank 0; nothing on the others, whose part is over.
-Result<bool> collect(launch::Rendezvous& ranks, gpu::Validation& result) {
-  if (ranks.place().ranks == 1) return true;
-  HEADROOM_ASSIGN(const std::vector<std::string> all, ranks.gather(to_text(result.summary())));
-  for (const std::string& text : all) {
-    HEADROOM_ASSIGN(gpu::RankSummary summary, gpu::rank_summary(text));
-    result.ranks.push_back(summary);
+/// Adds the results of those ranks that could send one.
+Status add_ranks(const std::vector<std::optional<std::string>>& all, gpu::Validation& result) {
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (!all[rank]) {
+      result.notes.push_back(
+          fmt::format("rank {} sent no result: it may wait for one that ran out of memory", rank));
+      continue;
+    }
+    HEADROOM_ASSIGN(gpu::RankSummary summary, gpu::rank_summary(*all[rank]));
+    result.ranks.push_back(std::move(summary));
   }
-  return ranks.place().rank == 0;
+  return {};
 }
 
-bool within_margin(const gpu::Validation& result, double margin) {
-  const auto good = [&](const gpu::RankSummary& rank) { return rank.errors.worst <= margin; };
-  return result.probe_errors().worst <= margin && result.unmatched.empty() &&
-         std::all_of(result.ranks.begin(), result.ranks.end(), good);
+/// Every rank's result where the report is written: on rank 0. Whether that is here. A rank that ran out of
+/// memory leaves the others in a collective: rank 0 then takes what comes in a while, and another rank writes
+/// the report itself unless rank 0 says that it has its result.
+Result<bool> collect(launch::Rendezvous& ranks, gpu::Validation& result) {
+  if (ranks.place().ranks == 1) return true;
+  const std::string own = to_text(result.summary());
+  std::vector<std::optional<std::string>> all;
+  if (ranks.place().rank != 0) {
+    const auto sent = ranks.gather(own);
+    if (!result.out_of_memory) {
+      if (!sent) return fail(sent.error());
+      return false;
+    }
+    if (sent && ranks.heard_within(kWaited + 5)) return false;
+    all.resize(static_cast<std::size_t>(ranks.place().ranks));
+    all[static_cast<std::size_t>(ranks.place().rank)] = own;
+  } else if (result.out_of_memory) {
+    HEADROOM_ASSIGN(all, ranks.gather_within(own, kWaited));
+  } else {
+    HEADROOM_ASSIGN(const auto complete, ranks.gather(own));
+    all.assign(complete.begin(), complete.end());
+  }
+  HEADROOM_TRY(add_ranks(all, result));
+  if (ranks.place().rank == 0) ranks.tell("heard");
+  return true;
 }
 
 int validate_here(const Arguments& arguments, const Run& run, const launch::Place& place, int device,
-                  double margin, Streams& streams) {
+                  double margin, const std::vector<gpu::RecordedPhase>& recorded, Streams& streams) {
   const Job& job = run.read.job;
   const gpu::Predict predict = [&](const Job& one) {
     return run_on_device(one, run.hardware, Fidelity::every_allocation);
   };
   HEADROOM_CLI_ASSIGN(const Report predicted, predict(job), streams);
+  HEADROOM_CLI_ASSIGN(const int cards, gpu::visible_cards(), streams);
   HEADROOM_CLI_ASSIGN(launch::Rendezvous ranks, launch::Rendezvous::meet(place), streams);
   const gpu::ProbeOptions probing{
-      .hardware = run.hardware, .ordinal = place.ranks > 1 ? place.local : device, .ranks = &ranks};
+      .hardware = run.hardware, .ordinal = place.ranks > 1 ? place.card(cards) : device, .ranks = &ranks};
   HEADROOM_CLI_ASSIGN(
       gpu::Probe probe,
       arguments.has("--quick") ? gpu::quick_probe(job, probing, predict) : gpu::probe(job, probing), streams);
-  gpu::Validation result = gpu::compare(predicted, std::move(probe), recording(arguments));
+  gpu::Validation result = gpu::compare(predicted, std::move(probe), recorded);
   if (result.title.empty()) result.title = job.name;
   add_notes(arguments, result);
   HEADROOM_CLI_ASSIGN(const bool writes, collect(ranks, result), streams);
@@ -97,9 +133,10 @@ int validate_here(const Arguments& arguments, const Run& run, const launch::Plac
   if (arguments.common.json)
     HEADROOM_CLI_TRY(write_output(*arguments.common.json, gpu::validation_json(result, margin), streams),
                      streams);
-  if (arguments.common.json != "-" && !arguments.common.quiet) streams.out << gpu::validation_table(result);
-  if (result.out_of_memory) return kOver;
-  return within_margin(result, margin) ? kDone : kDisagrees;
+  if (arguments.common.json != "-" && !arguments.common.quiet)
+    streams.out << gpu::validation_table(result, margin);
+  if (result.ran_out()) return kOver;
+  return result.beyond(margin).empty() ? kDone : kDisagrees;
 }
 
 }  // namespace
@@ -120,19 +157,28 @@ Command validate_command() {
 }
 
 int validate(const Arguments& arguments, Streams& streams) {
-  if (gpu::is_neighbour()) return gpu::serve_as_neighbour();
+  if (gpu::is_neighbour()) {
+    HEADROOM_CLI_ASSIGN(const int code, gpu::serve_as_neighbour(), streams);
+    return code;
+  }
   HEADROOM_CLI_ASSIGN(const auto device, arguments.integer("--device", 0, 1023), streams);
   HEADROOM_CLI_ASSIGN(const auto within, arguments.number("--within", 0, 1), streams);
-  HEADROOM_CLI_ASSIGN(const auto ranks, arguments.integer("--nproc", 1, 1024), streams);
+  HEADROOM_CLI_ASSIGN(const auto nproc, arguments.integer("--nproc", 1, 1024), streams);
+  const std::optional<int> wanted = nproc ? std::optional<int>(static_cast<int>(*nproc)) : std::nullopt;
+  HEADROOM_CLI_ASSIGN(const auto recorded, recording(arguments), streams);
   HEADROOM_CLI_ASSIGN(const Run run, load_run(arguments.text("CONFIG"), arguments.common, streams), streams);
-  HEADROOM_CLI_TRY(gpu::available(), streams);
-  HEADROOM_CLI_ASSIGN(const auto place, launch::find_place(launch::process_environment), streams);
-  if (!place) {
-    HEADROOM_CLI_ASSIGN(const std::optional<int> code, start_ranks(ranks.value_or(1), run.read.job), streams);
-    if (code) return *code;
+  HEADROOM_CLI_ASSIGN(const auto place, launch::find_place(launch::process_environment, wanted), streams);
+  const int ranks = place ? place->ranks : wanted.value_or(1);
+  HEADROOM_CLI_TRY(fitting_ranks(arguments, ranks, run.read.job, place.has_value()), streams);
+  HEADROOM_CLI_ASSIGN(const int cards, gpu::visible_cards(), streams);
+  if (!place && ranks > 1) {
+    HEADROOM_CLI_TRY(launch::enough_cards(ranks, cards), streams);
+    HEADROOM_CLI_ASSIGN(const auto words, launch::own_arguments(), streams);
+    HEADROOM_CLI_ASSIGN(const int code, launch::spawn_ranks(ranks, words), streams);
+    return code;
   }
   return validate_here(arguments, run, place.value_or(launch::Place{}), static_cast<int>(device.value_or(0)),
-                       within.value_or(kDefaultMargin), streams);
+                       within.value_or(kDefaultMargin), recorded, streams);
 }
 
 }  // namespace headroom::cli

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "validator/calibrate/process_memory.h"
 #include "validator/calibrate/rates.h"
 #include "validator/cuda/group.h"
@@ -16,7 +18,8 @@ Status measure_rates(const CalibrateOptions& options, launch::Rendezvous& ranks,
   if (options.kernels) HEADROOM_TRY(measure_kernel_rates(arena, out));
   if (ranks.place().ranks == 1 || !out.versions.contains("nccl")) return {};
   HEADROOM_ASSIGN(Communicator group, join_group(ranks));
-  return measure_collective_rates(group, arena, out);
+  HEADROOM_TRY(measure_collective_rates(group, arena, out));
+  return group.close();
 }
 
 }  // namespace
@@ -26,12 +29,20 @@ Status available() {
   return {};
 }
 
+Result<int> visible_cards() {
+  return card_count();
+}
+
 Result<Measurements> calibrate(const CalibrateOptions& options, const launch::Place& place) {
   Measurements out;
   out.gpus = place.ranks;
+  // Before the meeting: a rank without a card keeps nobody waiting.
+  HEADROOM_ASSIGN(const int cards, card_count());
+  const int card = place.card(cards);
+  if (card >= cards) return fail(fmt::format("GPU {} does not exist: this process sees {}", card, cards));
   HEADROOM_ASSIGN(launch::Rendezvous ranks, launch::Rendezvous::meet(place));
   MemoryLog log(out);
-  HEADROOM_TRY(measure_process(place.local, out, log));
+  HEADROOM_TRY(measure_process(card, out, log));
   HEADROOM_TRY(measure_communicators(ranks, out, log));
   if (options.rates) HEADROOM_TRY(measure_rates(options, ranks, out));
   HEADROOM_TRY(ranks.barrier());

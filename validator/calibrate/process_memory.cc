@@ -94,7 +94,9 @@ Result<Card> measure_process(int ordinal, Measurements& out, MemoryLog& log) {
     out.used_by_others = before.used;
     HEADROOM_ASSIGN(out.versions["driver"], nvml->driver_version());
   } else {
-    out.notes.push_back(nvml.error().message);
+    out.notes.push_back(
+        nvml.error().message +
+        "; memory that other processes hold on the card is not known and counts as this one's");
   }
   HEADROOM_ASSIGN(Card card, open_card(ordinal));
   out.gpu = card.name;
@@ -166,7 +168,8 @@ Status measure_communicators(launch::Rendezvous& ranks, Measurements& out, Memor
     HEADROOM_TRY(first.all_to_all(gathered.get(), x, kSmall / n, DType::fp32, nullptr));
     HEADROOM_TRY(log.record("first all_to_all"));
   }
-  return {};
+  for (Communicator& group : groups) HEADROOM_TRY(group.close());
+  return first.close();
 }
 
 }  // namespace headroom::gpu

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "simulator/phases/device_run.h"
+#include "validator/comparison.h"
 #include "validator/cuda/device.h"
 #include "validator/executor/gpu_machine.h"
 
@@ -30,14 +31,6 @@ Status look_before(const ProbeOptions& options, std::optional<Nvml>& nvml, Probe
         "this run's");
   if (options.used_by_others) out.used_by_others = *options.used_by_others;
   return {};
-}
-
-bool ran_out(const Report& report) {
-  for (const DeviceReport& device : report.devices)
-    for (const PhaseReport& phase : device.phases)
-      for (const ProcessPhase& process : phase.processes)
-        if (process.out_of_memory) return true;
-  return false;
 }
 
 }  // namespace

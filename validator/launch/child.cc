@@ -24,8 +24,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 
 // Between fork and exec only system calls are allowed. A parent that ended before prctl sends no signal any
 // more; then somebody else is the parent already.
-[[noreturn]] void become(char* const* arguments, char* const* environment, int input, int output, pid_t parent,
-                         int report) {
+[[noreturn]] void become(char* const* arguments, char* const* environment, int input, int output,
+                         pid_t parent, int report) {
   sigset_t none;
   sigemptyset(&none);
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == parent &&

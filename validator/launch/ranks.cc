@@ -45,8 +45,8 @@ Result<int> port_of(const Environment& environment) {
   const auto checked = [&](const char* variable, int fallback, int most) -> Result<int> {
     HEADROOM_ASSIGN(const int port, number(environment, variable, fallback));
     if (port >= 1 && port <= most) return port;
-    return fail(fmt::format("environment variable {}: expected a port from 1 to {}, found {}", variable, most,
-                            port));
+    return fail(
+        fmt::format("environment variable {}: expected a port from 1 to {}, found {}", variable, most, port));
   };
   if (environment("HEADROOM_PORT")) return checked("HEADROOM_PORT", 0, 65535);
   HEADROOM_ASSIGN(const int master_port, checked("MASTER_PORT", kDefaultPort - 1, 65534));
@@ -74,10 +74,11 @@ Result<std::optional<Place>> find_place(const Environment& environment, std::opt
     }
     if (wanted && *wanted != place.ranks) {
       if (place.ranks == 1 && std::string_view(launcher.name) == "srun") continue;
-      return fail(Error{.message = fmt::format("expected {}={} as {} started it, found {}: leave one of them out",
-                                               launcher.ranks, place.ranks, launcher.name, *wanted),
-                        .file = {},
-                        .key = "--nproc"});
+      return fail(
+          Error{.message = fmt::format("expected {}={} as {} started it, found {}: leave one of them out",
+                                       launcher.ranks, place.ranks, launcher.name, *wanted),
+                .file = {},
+                .key = "--nproc"});
     }
     HEADROOM_ASSIGN(place.port, port_of(environment));
     if (auto address = environment("MASTER_ADDR")) {
@@ -89,6 +90,14 @@ Result<std::optional<Place>> find_place(const Environment& environment, std::opt
     return place;
   }
   return std::nullopt;
+}
+
+Status enough_cards(int ranks, int cards) {
+  if (ranks <= cards) return {};
+  return fail(Error{.message = fmt::format(
+                        "expected no more ranks than the {} GPUs of this machine, found {}", cards, ranks),
+                    .file = {},
+                    .key = "--nproc"});
 }
 
 int free_port() {

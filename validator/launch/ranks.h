@@ -26,13 +26,17 @@ using Environment = std::function<std::optional<std::string>(const char* name)>;
 std::optional<std::string> process_environment(const char* name);
 
 /// Reads this process's place from what started it: Headroom itself (HEADROOM_RANK …), torchrun (RANK …),
-/// Open MPI (OMPI_COMM_WORLD_RANK …), a step of Slurm's srun (SLURM_PROCID and SLURM_STEP_NUM_TASKS …; a batch
-/// script itself is no rank, though it has SLURM_PROCID and SLURM_NTASKS). Nothing when none of them did.
-/// Across machines MASTER_ADDR must be set; HEADROOM_PORT (default: MASTER_PORT + 1, since torchrun listens
-/// on that itself) names the port. `wanted` is what the command line says of ranks (`--nproc`): a step of one
-/// process is then a mere shell, and a launcher that started another number contradicts it. Errors name the
-/// variable: no number, a port outside 1..65535, a rank beyond the number of ranks, a contradiction.
+/// Open MPI (OMPI_COMM_WORLD_RANK …), a step of Slurm's srun (SLURM_PROCID and SLURM_STEP_NUM_TASKS …; a
+/// batch script itself is no rank, though it has SLURM_PROCID and SLURM_NTASKS). Nothing when none of them
+/// did. Across machines MASTER_ADDR must be set; HEADROOM_PORT (default: MASTER_PORT + 1, since torchrun
+/// listens on that itself) names the port. `wanted` is what the command line says of ranks (`--nproc`): a
+/// step of one process is then a mere shell, and a launcher that started another number contradicts it.
+/// Errors name the variable: no number, a port outside 1..65535, a rank beyond the number of ranks, a
+/// contradiction.
 Result<std::optional<Place>> find_place(const Environment& environment, std::optional<int> wanted = {});
+
+/// An error where a machine that shows `cards` cards cannot give one to each of `ranks` copies.
+Status enough_cards(int ranks, int cards);
 
 /// A port of this machine that the kernel gives and nobody listens on.
 int free_port();

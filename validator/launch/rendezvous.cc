@@ -129,9 +129,10 @@ Status resolvable(const Place& place) {
   hints.ai_family = AF_INET;
   const int code = ::getaddrinfo(place.address.c_str(), nullptr, &hints, &found);
   if (code != 0)
-    return fail(fmt::format("environment variable MASTER_ADDR: expected the address of rank 0's machine, found "
-                            "'{}': {}",
-                            place.address, ::gai_strerror(code)));
+    return fail(
+        fmt::format("environment variable MASTER_ADDR: expected the address of rank 0's machine, found "
+                    "'{}': {}",
+                    place.address, ::gai_strerror(code)));
   ::freeaddrinfo(found);
   return {};
 }
@@ -254,6 +255,11 @@ Result<std::vector<std::optional<std::string>>> Rendezvous::gather_within(const 
                                                                           int seconds) {
   if (place_.ranks == 1) return std::vector<std::optional<std::string>>{text};
   return collect(text, seconds);
+}
+
+void Rendezvous::tell(const std::string& text) {
+  for (int socket : peers_)
+    if (socket >= 0) static_cast<void>(send_text(socket, text));
 }
 
 bool Rendezvous::heard_within(int seconds) {

@@ -32,7 +32,9 @@ class Rendezvous {
   Result<std::vector<std::string>> gather(const std::string& text);
   /// As gather, but takes what comes within `seconds`: nothing for ranks that said nothing by then.
   Result<std::vector<std::optional<std::string>>> gather_within(const std::string& text, int seconds);
-  /// On ranks other than 0: whether rank 0's broadcast came within `seconds`.
+  /// Rank 0 tells those who still listen; who is gone is no error.
+  void tell(const std::string& text);
+  /// On ranks other than 0: whether rank 0's broadcast or word came within `seconds`.
   bool heard_within(int seconds);
   /// Returns once every rank is here.
   Status barrier();
@@ -40,7 +42,8 @@ class Rendezvous {
  private:
   explicit Rendezvous(Place place) : place_(std::move(place)) {}
 
-  Result<std::vector<std::optional<std::string>>> collect(const std::string& text, std::optional<int> seconds);
+  Result<std::vector<std::optional<std::string>>> collect(const std::string& text,
+                                                          std::optional<int> seconds);
 
   Place place_;
   std::vector<int> peers_;  ///< rank 0: a socket a rank (own: -1); others: the one to rank 0

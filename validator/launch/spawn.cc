@@ -16,8 +16,8 @@ using Clock = std::chrono::steady_clock;
 
 // The environment of one copy: this process's, with the HEADROOM_ places replaced.
 std::vector<std::string> environment_of(int rank, int ranks, int port) {
-  auto all = environment_without({"HEADROOM_RANK", "HEADROOM_RANKS", "HEADROOM_LOCAL_RANK", "HEADROOM_PORT",
-                                  "MASTER_ADDR"});
+  auto all = environment_without(
+      {"HEADROOM_RANK", "HEADROOM_RANKS", "HEADROOM_LOCAL_RANK", "HEADROOM_PORT", "MASTER_ADDR"});
   all.push_back(fmt::format("HEADROOM_RANK={}", rank));
   all.push_back(fmt::format("HEADROOM_RANKS={}", ranks));
   all.push_back(fmt::format("HEADROOM_LOCAL_RANK={}", rank));

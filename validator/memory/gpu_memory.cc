@@ -67,9 +67,10 @@ HostBlock GpuMemory::allocate_host(Bytes requested, HostKind kind, Component com
     if (host.pinned == allocator::kOutOfHostMemory) {
       host.pinned = allocator::kNullPinnedBlock;
       host.bytes = 0;
-      error_ = host_.error() ? Status(fail("the host has no page-locked memory left: give the machine more, or "
-                                           "offload less"))
-                             : host_.error();
+      error_ = host_.error()
+                   ? Status(fail("the host has no page-locked memory left: give the machine more, or "
+                                 "offload less"))
+                   : host_.error();
       failed_ = true;
       return block;
     }

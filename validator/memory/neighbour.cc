@@ -80,9 +80,10 @@ bool is_neighbour() {
 Result<int> serve_as_neighbour() {
   int ordinal = 0, parent = 0;
   if (std::sscanf(std::getenv(kVariable), "%d of %d", &ordinal, &parent) != 2 || parent != ::getppid())
-    return fail(fmt::format(
-        "environment variable {}: expected only in a process that headroom starts itself, found '{}': unset it",
-        kVariable, std::getenv(kVariable)));
+    return fail(
+        fmt::format("environment variable {}: expected only in a process that headroom starts itself, found "
+                    "'{}': unset it",
+                    kVariable, std::getenv(kVariable)));
   const Result<Card> card = open_card(ordinal);
   if (!card || !send(STDOUT_FILENO, 0)) {
     static_cast<void>(send(STDOUT_FILENO, kFailed));

@@ -191,8 +191,6 @@ Result<Hardware> fit_profile(const Measurements& m, const Hardware& base, std::v
   out.total_memory = m.total_memory;
   if (m.granularity > 0) out.page = m.granularity;
   if (m.multiprocessors > 0) out.multiprocessors = m.multiprocessors;
-  out.host_memory = m.host_memory;
-  if (m.host_memory > 0) out.sources["host"] = "this machine's physical memory";
   out.graph_kernel = graph_kernel(m);
   fit_process(m, out, notes);
   fit_communicators(m, out, notes);

@@ -33,6 +33,7 @@ EfficiencyCurve curve_of(const LinearTime& line, double peak, double shortest, d
 /// communicators and every efficiency. What the probe's own process cannot measure (the code of PyTorch's
 /// kernels, cuBLAS's workspace in PyTorch's allocator) stays `base`'s; sources say which is which. `notes`
 /// gains a line for each part without a measurement.
+/// The host's memory stays `base`'s: a lent machine's is not a node's.
 Result<Hardware> fit_profile(const Measurements& measurements, const Hardware& base,
                              std::vector<std::string>& notes);
 

@@ -44,5 +44,24 @@ TEST(GpuCommands, AProfileNeedsNoGpuWhereMeasurementsExist) {
   EXPECT_EQ(outcome.out.find("name: NVIDIA H100 80GB HBM3\n"), 0u) << outcome.out.substr(0, 200);
 }
 
+TEST(GpuCommands, AProfileLeavesTheMeasuredMachinesOwnMemoryOutUnlessAsked) {
+  const std::string measured = test::source("validator/results/h100-2026-11-28/calibrate.json").string();
+  const auto profile = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"calibrate", "--from", measured, "--profile", "-"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run_words(commands(), words);
+    EXPECT_EQ(outcome.code, kDone) << outcome.err;
+    return outcome.out;
+  };
+  EXPECT_EQ(profile({}).find("physical memory"), std::string::npos);
+  EXPECT_NE(profile({"--host-memory"}).find("physical memory"), std::string::npos);
+}
+
+TEST(GpuCommands, FlagsThatDoNothingBesideAnEarlierMeasurementAreRefused) {
+  const std::string measured = test::source("validator/results/h100-2026-11-28/calibrate.json").string();
+  expect_one_sentence({"calibrate", "--from", measured, "--kernels"});
+  expect_one_sentence({"calibrate", "--from", measured, "--nproc", "2"});
+}
+
 }  // namespace
 }  // namespace headroom::cli

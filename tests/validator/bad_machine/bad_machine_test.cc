@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <map>
 
 #include "planner/cli/command.h"
 #include "tests/planner/cli/outcome.h"
@@ -104,6 +106,80 @@ TEST(BadMachine, CardThatDoesNotExist) {
                                                  test::data("rlhf/fr-llama.json").string()});
   EXPECT_EQ(outcome.code, kBadInput);
   EXPECT_EQ(outcome.err, "headroom: GPU 2 does not exist: this process sees 2\n");
+}
+
+/// Variables of a launcher, for one test.
+class Launched {
+ public:
+  explicit Launched(std::map<std::string, std::string> variables) : variables_(std::move(variables)) {
+    for (const auto& [name, value] : variables_) ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  Launched(const Launched&) = delete;
+  Launched& operator=(const Launched&) = delete;
+  ~Launched() {
+    for (const auto& [name, value] : variables_) ::unsetenv(name.c_str());
+  }
+
+ private:
+  std::map<std::string, std::string> variables_;
+};
+
+/// `headroom validate` of a job that trains on two GPUs: what it says, with exit 2 and nothing else.
+std::string refusal(std::vector<std::string> more) {
+  std::vector<std::string> words = {"validate", "--framework", "torch",
+                                    test::data("rlhf/fsdp-q05-grpo.json").string()};
+  words.insert(words.end(), more.begin(), more.end());
+  const Outcome outcome = run_words(commands(), words);
+  EXPECT_EQ(outcome.code, kBadInput);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  return outcome.err;
+}
+
+TEST(BadMachine, ARankWithoutAGpuMeetsNobody) {
+  machine = {.count_code = cudaErrorNoDevice};
+  const Launched rank({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"}});
+  const Outcome outcome = run_words(commands(), {"calibrate"});
+  EXPECT_EQ(outcome.code, kBadInput);
+  EXPECT_NE(outcome.err.find("no NVIDIA GPU was found"), std::string::npos) << outcome.err;
+}
+
+TEST(BadMachine, MoreRanksThanCards) {
+  machine = {.cards = 1};
+  EXPECT_NE(refusal({"--nproc", "2"}).find("--nproc: expected no more ranks than the 1 GPUs"),
+            std::string::npos);
+}
+
+TEST(BadMachine, MoreLaunchedRanksThanTheJobTrainsOn) {
+  machine = {.cards = 4};
+  const Launched rank({{"RANK", "0"}, {"WORLD_SIZE", "4"}});
+  EXPECT_NE(refusal({}).find("the job trains on 2 GPUs: expected no more ranks, found 4"), std::string::npos);
+}
+
+TEST(BadMachine, ALauncherThatStartedAnotherNumberOfRanks) {
+  machine = {.cards = 4};
+  const Launched rank({{"RANK", "0"}, {"WORLD_SIZE", "4"}});
+  EXPECT_NE(refusal({"--nproc", "2"}).find("--nproc: expected WORLD_SIZE=4"), std::string::npos);
+}
+
+TEST(BadMachine, OneCardForSeveralRanks) {
+  machine = {.cards = 4};
+  EXPECT_NE(refusal({"--nproc", "2", "--device", "1"}).find("--device: expected with one rank only"),
+            std::string::npos);
+}
+
+TEST(BadMachine, ARecordingThatIsNoneIsSaidBeforeAnythingRuns) {
+  machine = {.cards = 1};
+  EXPECT_NE(refusal({"--recording", "/nowhere/run.json"}).find("/nowhere/run.json"), std::string::npos);
+  EXPECT_NE(refusal({"--recording", test::data("accuracy.json").string()}).find("expected a recorded run"),
+            std::string::npos);
+}
+
+TEST(BadMachine, ANeighbourThatNobodyStarted) {
+  machine = {.cards = 1};
+  const Launched shell({{"HEADROOM_NEIGHBOUR", "0"}});
+  EXPECT_NE(refusal({}).find("HEADROOM_NEIGHBOUR: expected only in a process that headroom starts itself"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -94,6 +94,58 @@ TEST(Validation, ABusyCardIsSaid) {
   EXPECT_NE(v.notes[0].find("the card was busy: others held 20.00 GiB"), std::string::npos) << v.notes[0];
 }
 
+TEST(Validation, TheTableEndsWithItsVerdict) {
+  const auto last_line = [](const Validation& v, double margin) {
+    const std::string table = validation_table(v, margin);
+    return table.substr(table.rfind('\n', table.size() - 2) + 1);
+  };
+  const Validation v = compare(report(10 * kGiB, 30 * kGiB, kGiB), probe(11 * kGiB, 30 * kGiB), {});
+  EXPECT_EQ(last_line(v, 0.1), "within 10 % in every phase\n");
+  EXPECT_EQ(last_line(v, 0.03), "beyond 3 % in: step 0 train_actor\n") << "2.4 % in generate";
+  EXPECT_EQ(last_line(Validation{}, 0.03), "no verdict: no phase was both predicted and measured\n");
+}
+
+TEST(Validation, APhaseThatWasPredictedButNotMeasuredIsNotPassedOver) {
+  Probe one = probe(10 * kGiB, 30 * kGiB);
+  one.phases.pop_back();
+  Report predicted = report(10 * kGiB, 30 * kGiB, kGiB);
+  PhaseReport& covering = predicted.devices[0].phases.emplace_back(predicted.devices[0].phases[0]);
+  covering.phase = "update";  // made of the rows within it
+  predicted.devices[0].phases[0].within = "update";
+  const Validation v = compare(predicted, one, {});
+  EXPECT_EQ(v.unmeasured, std::vector<std::string>{"step 0 generate"});
+  EXPECT_EQ(verdict(v, 0.03), "beyond 3 % in: step 0 generate (not measured)");
+}
+
+TEST(Validation, JsonHasTheAllocatorsCountersAndBothSeconds) {
+  Report predicted = report(10 * kGiB, 30 * kGiB, kGiB);
+  PhaseReport& train = predicted.devices[0].phases[0];
+  train.seconds = 2.5;
+  train.processes[0].peak_active = 7;
+  train.processes[0].inactive_split_end = 8;
+  train.processes[0].segments = 9;
+  train.processes[0].retries = 10;
+  train.processes[0].n_allocs = 11;
+  Probe ran = probe(10 * kGiB, 30 * kGiB);
+  ran.report.devices[0].phases[0].processes[0].segments = 12;
+  ran.phases[0].seconds = 3.5;
+  const std::string json = validation_json(compare(predicted, ran, {}), 0.03);
+  for (const char* part : {"\"seconds\": 2.5", "\"active\": 7", "\"inactive_split\": 8", "\"segments\": 9",
+                           "\"retries\": 10", "\"allocations\": 11", "\"segments\": 12", "\"seconds\": 3.5",
+                           "\"verdict\": \"within 3 % in every phase\""})
+    EXPECT_NE(json.find(part), std::string::npos) << part;
+}
+
+TEST(Validation, AnotherRanksLackOfMemoryIsTheResult) {
+  Validation v = compare(report(10 * kGiB, 30 * kGiB, kGiB), probe(10 * kGiB, 30 * kGiB), {});
+  EXPECT_FALSE(v.ran_out());
+  v.ranks = {v.summary(), {.rank = 1, .highest = 0, .errors = {}, .out_of_memory = "step 0 generate: none"}};
+  EXPECT_TRUE(v.ran_out());
+  const std::string table = validation_table(v, 0.03);
+  EXPECT_NE(table.find("rank 1: out of memory in step 0 generate: none\n"), std::string::npos) << table;
+  EXPECT_NE(table.find("no verdict: out of memory\n"), std::string::npos) << table;
+}
+
 TEST(RankSummaries, TravelAsText) {
   const RankSummary summary{
       .rank = 3, .highest = 40 * kGiB, .errors = {.phases = 9, .mean = 0.0125, .worst = 0.5}};
@@ -102,7 +154,11 @@ TEST(RankSummaries, TravelAsText) {
   EXPECT_EQ(again->rank, 3);
   EXPECT_EQ(again->highest, 40 * kGiB);
   EXPECT_DOUBLE_EQ(again->errors.mean, 0.0125);
+  EXPECT_FALSE(again->out_of_memory);
   EXPECT_FALSE(rank_summary("rubbish"));
+  RankSummary without_room = summary;
+  without_room.out_of_memory = "step 1 train: tried 2 GiB";
+  EXPECT_EQ(rank_summary(to_text(without_room))->out_of_memory, "step 1 train: tried 2 GiB");
 }
 
 TEST(Validation, TheTableSaysWhoRan) {
@@ -111,7 +167,7 @@ TEST(Validation, TheTableSaysWhoRan) {
   two.neighbours["rollout"] = 527 * kMiB;
   Validation v = compare(report(10 * kGiB, 30 * kGiB, kGiB), two, {});
   v.ranks = {v.summary()};
-  const std::string table = validation_table(v);
+  const std::string table = validation_table(v, 0.03);
   for (const char* part : {"2 of the job's 8 ranks", "NCCL took 936 MiB for 1 communicators",
                            "what rollout would", "rank 0: device peak"})
     EXPECT_NE(table.find(part), std::string::npos) << part << " in\n" << table;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "validator/comparison.h"
+
 namespace headroom::gpu {
 namespace {
 
@@ -50,6 +52,9 @@ TEST(Extrapolate, CarriesWhatBothDepthsTookBeyondTheirPredictions) {
   };
   EXPECT_EQ(found(2 * kMiB, 2 * kMiB), 2 * kMiB);
   EXPECT_EQ(found(-6 * kMiB, -4 * kMiB), -4 * kMiB);
+  EXPECT_EQ(found(3 * kMiB, 6 * kMiB), 42 * kMiB) << "in each layer";
+  EXPECT_EQ(found(-3 * kMiB, -6 * kMiB), -42 * kMiB);
+  EXPECT_EQ(found(2 * kMiB, 22 * kMiB), 2 * kMiB);
   EXPECT_EQ(found(0, -8 * kMiB), 0) << "one depth's segments say nothing of another's";
   EXPECT_EQ(found(4 * kMiB, -8 * kMiB), 0);
 }
@@ -57,7 +62,8 @@ TEST(Extrapolate, CarriesWhatBothDepthsTookBeyondTheirPredictions) {
 TEST(Extrapolate, CountsTheCardWithWhatLiesOutsideAllocators) {
   const Probe probe = extrapolate(measured(kFew, kFew + kMiB), measured(kMore, kMore + 2 * kMiB),
                                   report(kAll, 800 * kMiB), 2, 4, 28);
-  EXPECT_EQ(probe.phases[0].card_peak, kAll + kMiB + kOutside + kOthers);
+  EXPECT_EQ(probe.phases[0].card_peak, kAll + 14 * kMiB + kOutside + kOthers)
+      << "twice the layers, twice beyond: seven times the layers, seven times beyond";
 }
 
 // What lies outside allocators is no part of what a depth took less than its prediction.
@@ -104,6 +110,25 @@ TEST(Extrapolate, LeavesOutPhasesThatOneSideLacks) {
   Measured few = measured(kFew, kFew);
   few.probe.report.devices[0].phases[0].phase = "another";
   EXPECT_TRUE(extrapolate(few, measured(kMore, kMore), report(kAll, 0), 2, 4, 28).phases.empty());
+}
+
+TEST(Extrapolate, KeepsAPhaseThatNothingPredictsForTheVerdict) {
+  Report all = report(kAll, 800 * kMiB);
+  all.devices[0].phases[0].phase = "another";
+  const Probe probe = extrapolate(measured(kFew, kFew), measured(kMore, kMore), all, 2, 4, 28);
+  const Validation v = compare(all, probe, {});
+  EXPECT_EQ(v.unmatched, std::vector<std::string>{"step 0 train_actor"});
+  EXPECT_EQ(v.unmeasured, std::vector<std::string>{"step 0 another"});
+  EXPECT_EQ(v.beyond(1).size(), 2u);
+}
+
+TEST(Extrapolate, SaysHowFarEachDepthWasFromItsPrediction) {
+  const Probe probe = extrapolate(measured(kFew, kFew + 100 * kMiB), measured(kMore, kMore - 100 * kMiB),
+                                  report(kAll, 800 * kMiB), 2, 4, 28);
+  ASSERT_EQ(probe.notes.size(), 1u);
+  EXPECT_NE(probe.notes[0].find("2 and 4 layers were run, and were 13.89 % and 19.23 % from"),
+            std::string::npos)
+      << probe.notes[0];
 }
 
 TEST(WithLayers, CutsEveryGroupOfLayers) {
