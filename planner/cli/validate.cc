@@ -20,6 +20,7 @@ namespace {
 
 constexpr double kDefaultMargin = 0.03;
 
+constexpr const char* kHeard = "rank 0 has this rank's result";
 constexpr int kWaited = 15;  ///< seconds for ranks that may wait in a collective for ever
 
 /// A recorded run's phases: those of `--recording`, which must have some, or CONFIG's as it stands.
@@ -57,7 +58,7 @@ Status fitting_ranks(const Arguments& arguments, std::int64_t ranks, const Job& 
   return {};
 }
 
-void add_notes(const Arguments& arguments, gpu::Validation& result) {
+void add_notes(gpu::Validation& result) {
   result.notes.push_back(
       "prediction and probe share one program: their agreement proves the allocator over real memory, "
       "libraries, context and rates; only PyTorch's column proves the program");
@@ -93,7 +94,7 @@ Result<bool> collect(launch::Rendezvous& ranks, gpu::Validation& result) {
       if (!sent) return fail(sent.error());
       return false;
     }
-    if (sent && ranks.heard_within(kWaited + 5)) return false;
+    if (sent && ranks.heard_within(kHeard, kWaited + 5)) return false;
     all.resize(static_cast<std::size_t>(ranks.place().ranks));
     all[static_cast<std::size_t>(ranks.place().rank)] = own;
   } else if (result.out_of_memory) {
@@ -103,7 +104,7 @@ Result<bool> collect(launch::Rendezvous& ranks, gpu::Validation& result) {
     all.assign(complete.begin(), complete.end());
   }
   HEADROOM_TRY(add_ranks(all, result));
-  if (ranks.place().rank == 0) ranks.tell("heard");
+  if (ranks.place().rank == 0) ranks.tell(kHeard);
   return true;
 }
 
@@ -123,13 +124,13 @@ int validate_here(const Arguments& arguments, const Run& run, const launch::Plac
       arguments.has("--quick") ? gpu::quick_probe(job, probing, predict) : gpu::probe(job, probing), streams);
   gpu::Validation result = gpu::compare(predicted, std::move(probe), recorded);
   if (result.title.empty()) result.title = job.name;
-  add_notes(arguments, result);
   HEADROOM_CLI_ASSIGN(const bool writes, collect(ranks, result), streams);
   if (!writes) {
     if (result.out_of_memory)
       streams.err << "headroom: rank " << place.rank << ": " << *result.out_of_memory << "\n";
     return result.out_of_memory ? kOver : kDone;
   }
+  add_notes(result);
   if (arguments.common.json)
     HEADROOM_CLI_TRY(write_output(*arguments.common.json, gpu::validation_json(result, margin), streams),
                      streams);

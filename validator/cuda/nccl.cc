@@ -131,7 +131,7 @@ Status Communicator::abandon() {
 }
 
 Communicator::~Communicator() {
-  static_cast<void>(close());  // whoever wants to know has called it
+  static_cast<void>(abandon());  // only after a failure, which is what is reported
 }
 
 Status Communicator::all_reduce(const void* in, void* out, std::int64_t n, DType dtype, Reduction reduction,

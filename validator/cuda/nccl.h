@@ -32,7 +32,8 @@ class Communicator {
   Communicator& operator=(Communicator&&) = delete;
   ~Communicator();
 
-  /// Gives back what NCCL took, once all work is done. The destructor does too, but cannot say what failed.
+  /// Gives back what NCCL took, once all work is done. Without it, as after a failure, the destructor
+  /// abandons the group.
   Status close();
   /// Gives it back without the other ranks, which may never come: after this one ran out of memory.
   Status abandon();

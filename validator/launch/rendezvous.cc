@@ -262,9 +262,15 @@ void Rendezvous::tell(const std::string& text) {
     if (socket >= 0) static_cast<void>(send_text(socket, text));
 }
 
-bool Rendezvous::heard_within(int seconds) {
+bool Rendezvous::heard_within(const std::string& text, int seconds) {
   if (place_.ranks == 1 || place_.rank == 0) return true;
-  return readable(peers_[0], Clock::now() + std::chrono::seconds(seconds)) && receive_text(peers_[0]);
+  const auto deadline = Clock::now() + std::chrono::seconds(seconds);
+  while (readable(peers_[0], deadline)) {
+    const auto said = receive_text(peers_[0]);
+    if (!said) return false;
+    if (*said == text) return true;
+  }
+  return false;
 }
 
 Status Rendezvous::barrier() {

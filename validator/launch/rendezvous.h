@@ -34,8 +34,8 @@ class Rendezvous {
   Result<std::vector<std::optional<std::string>>> gather_within(const std::string& text, int seconds);
   /// Rank 0 tells those who still listen; who is gone is no error.
   void tell(const std::string& text);
-  /// On ranks other than 0: whether rank 0's broadcast or word came within `seconds`.
-  bool heard_within(int seconds);
+  /// On ranks other than 0: whether rank 0 told `text` within `seconds`. What it said before is passed over.
+  bool heard_within(const std::string& text, int seconds);
   /// Returns once every rank is here.
   Status barrier();
 

@@ -85,7 +85,7 @@ TEST(Rendezvous, WhoCannotAnswerIsLeftOut) {
   std::jthread silent([&] {
     auto meeting = Rendezvous::meet(at(1, 2, port), 20);
     ASSERT_TRUE(meeting);
-    EXPECT_FALSE(meeting->heard_within(0));
+    EXPECT_FALSE(meeting->heard_within("heard", 0));
     EXPECT_FALSE(meeting->broadcast(""));
   });
   auto meeting = Rendezvous::meet(at(0, 2, port), 20);
@@ -93,6 +93,22 @@ TEST(Rendezvous, WhoCannotAnswerIsLeftOut) {
   const auto all = meeting->gather_within("out of memory", 0);
   ASSERT_TRUE(all);
   EXPECT_THAT(*all, ::testing::ElementsAre(std::optional<std::string>("out of memory"), std::nullopt));
+}
+
+TEST(Rendezvous, WhatWasSaidBeforeIsNoAnswer) {
+  const int port = free_port();
+  std::jthread other([&] {
+    auto meeting = Rendezvous::meet(at(1, 2, port), 20);
+    ASSERT_TRUE(meeting);
+    EXPECT_TRUE(meeting->gather("out of memory"));
+    EXPECT_TRUE(meeting->heard_within("heard", 20));
+    EXPECT_FALSE(meeting->heard_within("heard", 20)) << "rank 0 is gone by then";
+  });
+  auto meeting = Rendezvous::meet(at(0, 2, port), 20);
+  ASSERT_TRUE(meeting);
+  EXPECT_TRUE(meeting->broadcast("an id that nobody takes"));
+  EXPECT_TRUE(meeting->gather("here"));
+  meeting->tell("heard");
 }
 
 TEST(Rendezvous, AnAddressThatIsNoneEndsItAtOnce) {
