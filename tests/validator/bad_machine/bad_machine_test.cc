@@ -108,10 +108,12 @@ TEST(BadMachine, CardThatDoesNotExist) {
   EXPECT_EQ(outcome.err, "headroom: GPU 2 does not exist: this process sees 2\n");
 }
 
+using Variables = std::map<std::string, std::string>;
+
 /// Variables of a launcher, for one test.
 class Launched {
  public:
-  explicit Launched(std::map<std::string, std::string> variables) : variables_(std::move(variables)) {
+  explicit Launched(Variables variables) : variables_(std::move(variables)) {
     for (const auto& [name, value] : variables_) ::setenv(name.c_str(), value.c_str(), 1);
   }
   Launched(const Launched&) = delete;
@@ -121,7 +123,7 @@ class Launched {
   }
 
  private:
-  std::map<std::string, std::string> variables_;
+  Variables variables_;
 };
 
 /// `headroom validate` of a job that trains on two GPUs: what it says, with exit 2 and nothing else.
@@ -138,7 +140,7 @@ std::string refusal(std::vector<std::string> more) {
 
 TEST(BadMachine, ARankWithoutAGpuMeetsNobody) {
   machine = {.count_code = cudaErrorNoDevice};
-  const Launched rank({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"}});
+  const Launched rank(Variables{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"}});
   const Outcome outcome = run_words(commands(), {"calibrate"});
   EXPECT_EQ(outcome.code, kBadInput);
   EXPECT_NE(outcome.err.find("no NVIDIA GPU was found"), std::string::npos) << outcome.err;
@@ -152,13 +154,13 @@ TEST(BadMachine, MoreRanksThanCards) {
 
 TEST(BadMachine, MoreLaunchedRanksThanTheJobTrainsOn) {
   machine = {.cards = 4};
-  const Launched rank({{"RANK", "0"}, {"WORLD_SIZE", "4"}});
+  const Launched rank(Variables{{"RANK", "0"}, {"WORLD_SIZE", "4"}});
   EXPECT_NE(refusal({}).find("the job trains on 2 GPUs: expected no more ranks, found 4"), std::string::npos);
 }
 
 TEST(BadMachine, ALauncherThatStartedAnotherNumberOfRanks) {
   machine = {.cards = 4};
-  const Launched rank({{"RANK", "0"}, {"WORLD_SIZE", "4"}});
+  const Launched rank(Variables{{"RANK", "0"}, {"WORLD_SIZE", "4"}});
   EXPECT_NE(refusal({"--nproc", "2"}).find("--nproc: expected WORLD_SIZE=4"), std::string::npos);
 }
 
@@ -177,7 +179,7 @@ TEST(BadMachine, ARecordingThatIsNoneIsSaidBeforeAnythingRuns) {
 
 TEST(BadMachine, ANeighbourThatNobodyStarted) {
   machine = {.cards = 1};
-  const Launched shell({{"HEADROOM_NEIGHBOUR", "0"}});
+  const Launched shell(Variables{{"HEADROOM_NEIGHBOUR", "0"}});
   EXPECT_NE(refusal({}).find("HEADROOM_NEIGHBOUR: expected only in a process that headroom starts itself"),
             std::string::npos);
 }

@@ -147,8 +147,10 @@ TEST(Validation, AnotherRanksLackOfMemoryIsTheResult) {
 }
 
 TEST(RankSummaries, TravelAsText) {
-  const RankSummary summary{
-      .rank = 3, .highest = 40 * kGiB, .errors = {.phases = 9, .mean = 0.0125, .worst = 0.5}};
+  const RankSummary summary{.rank = 3,
+                            .highest = 40 * kGiB,
+                            .errors = {.phases = 9, .mean = 0.0125, .worst = 0.5},
+                            .out_of_memory = {}};
   const auto again = rank_summary(to_text(summary));
   ASSERT_TRUE(again);
   EXPECT_EQ(again->rank, 3);
