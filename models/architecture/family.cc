@@ -67,6 +67,11 @@ const Family* find_family(std::string_view name) {
   return at == kFamilies.end() ? nullptr : *at;
 }
 
+FamilyFacts family_facts(std::string_view name) {
+  const Family* family = find_family(name);
+  return family == nullptr ? FamilyFacts{} : family->facts;
+}
+
 std::string nearest_family(std::string_view name) {
   std::vector<std::string_view> names;
   for (const Family* family : kFamilies) names.push_back(family->name);

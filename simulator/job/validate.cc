@@ -71,10 +71,39 @@ Status check_heads(const Architecture& model, std::int64_t ranks, const std::str
   return {};
 }
 
+/// What no call of a held kernel would take (sdp_utils.cpp: can_use_*_attention); masks are not looked at.
+Status check_attention_kernel(const Role& role) {
+  constexpr std::int64_t kWidest = 256, kAlignment = 8;
+  const AttentionKernel kernel = role.attention_kernel;
+  if (kernel == AttentionKernel::by_gpu || kernel == AttentionKernel::math ||
+      role.attention != AttentionImplementation::sdpa)
+    return {};
+  const bool efficient = kernel == AttentionKernel::efficient;
+  const auto refused = [&](const std::string& why) {
+    return bad("sdpa_kernel",
+               fmt::format("expected a kernel that takes {} of role {}, found {}: PyTorch has no "
+                           "available kernel; leave the key out or name another",
+                           why, role.name, enum_name(kernel)));
+  };
+  if (!efficient && role.precision.compute == DType::fp32) return refused("the fp32 attention");
+  for (const LayerGroup& group : role.model->decoder.groups) {
+    const Attention& a = group.layer.attention;
+    // Behind a mask Transformers repeats keys and values first.
+    if (efficient && !role.attention_mask && a.kv_heads > 0 && a.kv_heads != a.heads)
+      return refused(fmt::format("the {} heads with {} key/value heads", a.heads, a.kv_heads));
+    if (!efficient && a.head_dim > kWidest)
+      return refused(fmt::format("the heads of {} numbers", a.head_dim));
+    if (kernel == AttentionKernel::cudnn && a.head_dim % kAlignment != 0)
+      return refused(fmt::format("the heads of {} numbers, no multiple of {},", a.head_dim, kAlignment));
+  }
+  return {};
+}
+
 Status check_role(const Job& job, const Role& role) {
   const std::string at = "roles." + role.name;
   const Parallel& parallel = role.parallel;
   if (role.model == nullptr) return bad(at + ".model", "expected a model, found none");
+  HEADROOM_TRY(check_attention_kernel(role));
   const Decoder& decoder = role.model->decoder;
   if (decoder.position == PositionKind::learned && job.batch.sequence_length() > decoder.max_positions)
     return bad("batch",

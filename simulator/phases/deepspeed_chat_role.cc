@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "models/architecture/family.h"
 #include "simulator/phases/token_logprob.h"
 #include "simulator/tape/generate/sample.h"
 #include "simulator/tape/operations/copy.h"
@@ -21,11 +22,6 @@ const std::uint16_t kPrompts = tape::operation_name("prompts"),
                     kLengths = tape::operation_name("valid_answer_lengths"),
                     kNotEqual = tape::operation_name("aten::ne"),
                     kStack = tape::operation_name("aten::stack");
-
-/// Transformers gives every family of DeepSpeed-Chat a token to begin with but Qwen.
-bool has_begin_token(const Architecture& model) {
-  return model.family.rfind("qwen", 0) != 0;
-}
 
 int stage_of(ShardingKind kind) {
   switch (kind) {
@@ -131,7 +127,7 @@ void DeepSpeedChatRole::generate_responses(Experience& e) {
   model_->options().training = false;
   tape::SampleOptions options;
   options.new_tokens = e.response;
-  options.begin_token = has_begin_token(*role().model);
+  options.begin_token = family_facts(role().model->family).begin_token;
   options.greedy = true;
   options.end_token = false;
   options.synchronized = role().sharding.kind == ShardingKind::zero3;

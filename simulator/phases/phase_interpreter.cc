@@ -95,6 +95,16 @@ std::vector<Warning> PhaseInterpreter::warnings() const {
       warning.code = "kv-preemption";
       warning.message = *slow;
     }
+  const auto in_vain = [](const Role& role) {
+    return role.attention_kernel != AttentionKernel::by_gpu &&
+           role.attention != AttentionImplementation::sdpa;
+  };
+  if (std::any_of(job_.roles.begin(), job_.roles.end(), in_vain)) {
+    Warning& warning = out.emplace_back();
+    warning.code = "no-effect";
+    warning.message = "sdpa_kernel has no effect on attention that is not scaled_dot_product_attention's";
+    warning.key = "sdpa_kernel";
+  }
   return out;
 }
 

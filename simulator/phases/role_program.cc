@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 
+#include "models/architecture/family.h"
 #include "simulator/job/names.h"
 #include "simulator/phases/deepspeed_chat_role.h"
 #include "simulator/phases/megatron_role.h"
@@ -33,13 +32,6 @@ using tape::Tensor;
 const std::uint16_t kClone = tape::operation_name("aten::clone"),
                     kScaler = tape::operation_name("GradScaler"),
                     kSync = tape::operation_name("weight_sync::bucket");
-
-/// Families whose configuration has a token to begin with.
-bool has_begin_token(const Architecture& model) {
-  constexpr std::array<std::string_view, 10> kWithout = {
-      "glm", "glm4", "gpt_oss", "olmo", "olmo2", "olmoe", "qwen2", "qwen3", "qwen2_moe", "qwen3_moe"};
-  return std::find(kWithout.begin(), kWithout.end(), model.family) == kWithout.end();
-}
 
 Tensor rows(const Tensor& tensor, std::int64_t first, std::int64_t count) {
   return tape::slice(tensor, 0, first, count);
@@ -130,7 +122,7 @@ Tensor RoleProgram::generate(const Experience& experience) {
   model_->options().training = false;
   tape::SampleOptions options;
   options.new_tokens = experience.response;
-  options.begin_token = has_begin_token(*role().model);
+  options.begin_token = family_facts(role().model->family).begin_token;
   options.weights_on_host = role().sharding.cpu_offload;
   Tensor out = tape::sample(*model_, experience.prompts, options);
   model_->options().training = role().trained;

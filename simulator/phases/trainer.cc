@@ -81,7 +81,6 @@ RoleProgram* Trainer::program(const std::string& role) {
   return found == programs_.end() ? nullptr : found->second.get();
 }
 
-// A batch that an engine made lies on the host and comes in micro-batches.
 bool Trainer::padded(const Role& role) const {
   // A batch that an engine made lies on the host and comes in micro-batches.
   return !role.packed && role.sharding.kind != ShardingKind::megatron &&
@@ -178,40 +177,90 @@ void Trainer::experience() {
   tape::drop(centred, wide);
 }
 
-Status Trainer::act(const Action& action, int step) {
+/// Actions on the step's tensors and the process, of no role; false: it is none of them.
+bool Trainer::act_on_experience(const Action& action) {
   Experience& e = experience_;
-  if (RoleProgram* own = program(action.role); own != nullptr && action.verb != Verb::build)
-    if (const std::optional<Status> done = own->act(action, e)) return *done;
   switch (action.verb) {
     case Verb::join_group:
       barrier_ = tape_.empty({}, DType::fp32, kBarrier);
-      return {};
+      return true;
     case Verb::take_prompts:
       e.prompts = tape_.empty({e.batch, e.prompt}, DType::int64, kPrompts);
-      return {};
+      return true;
     case Verb::drop_prompts:
       e.prompts.reset();
       make_mask();
-      return {};
+      return true;
     case Verb::take_rewards:
       e.rewards = tape_.empty({e.batch}, DType::fp32, kRewards);
-      return {};
+      return true;
     case Verb::experience:
       experience();
-      return {};
+      return true;
     case Verb::end_step:
       tape::drop(e.sequences, e.old_logprobs, e.ref_logprobs, e.values, e.advantages, e.rewards, e.mask);
-      return {};
+      return true;
     case Verb::empty_cache:
       tape_.memory().empty_cache();
-      return {};
-    case Verb::build:
-      return build(action);
+      return true;
     case Verb::reset_peaks:
-      return {};  // of the executor's counters
+      return true;  // of the executor's counters
     default:
-      break;
+      return false;
   }
+}
+
+/// Responses of an engine elsewhere, joined to the prompts.
+Tensor Trainer::responses_from_outside() {
+  Tensor responses = tape_.empty({experience_.batch, experience_.response}, DType::int64, kTokens);
+  return tape::cat(experience_.prompts, std::move(responses), 1);
+}
+
+Status Trainer::act_on_role(RoleProgram& program, const Action& action, int step) {
+  Experience& e = experience_;
+  switch (action.verb) {
+    case Verb::build_optimizer:
+      program.build_optimizer();
+      with_optimizer_.insert(&program);
+      return {};
+    case Verb::create_states:
+      program.create_states();
+      return {};
+    case Verb::forward:
+      forward(program, action.output);
+      return {};
+    case Verb::train:
+      program.train(e);
+      return {};
+    case Verb::export_weights:
+      program.export_weights();
+      return {};
+    case Verb::sync_weights:
+      if (const Engine* engine = job_.engine(action.engine)) program.sync_weights(engine->sync);
+      return {};
+    case Verb::save:
+      program.save();
+      return {};
+    case Verb::release:
+      program.release(action.parts);
+      return {};
+    case Verb::load:
+    case Verb::offload:
+      program.move(action.parts, action.verb == Verb::load, step < 1);
+      return {};
+    case Verb::generate:
+      e.sequences = action.engine.empty() ? responses_from_outside() : program.generate(e);
+      return {};
+    default:
+      return fail(fmt::format("no program yet for action {}", enum_name(action.verb)));
+  }
+}
+
+Status Trainer::act(const Action& action, int step) {
+  if (RoleProgram* own = program(action.role); own != nullptr && action.verb != Verb::build)
+    if (const std::optional<Status> done = own->act(action, experience_)) return *done;
+  if (action.verb == Verb::build) return build(action);
+  if (act_on_experience(action)) return {};
   if (action.from_step_one && step < 1) return {};
   RoleProgram* p = program(action.role);
   if (p == nullptr)
@@ -221,49 +270,7 @@ Status Trainer::act(const Action& action, int step) {
   if (steps && with_optimizer_.count(p) == 0)
     return fail(
         fmt::format("{}: the optimizer of role {} has not been built", enum_name(action.verb), action.role));
-  switch (action.verb) {
-    case Verb::build_optimizer:
-      p->build_optimizer();
-      with_optimizer_.insert(p);
-      return {};
-    case Verb::create_states:
-      p->create_states();
-      return {};
-    case Verb::forward:
-      forward(*p, action.output);
-      return {};
-    case Verb::train:
-      p->train(e);
-      return {};
-    case Verb::export_weights:
-      p->export_weights();
-      return {};
-    case Verb::sync_weights:
-      if (const Engine* engine = job_.engine(action.engine)) p->sync_weights(engine->sync);
-      return {};
-    case Verb::save:
-      p->save();
-      return {};
-    case Verb::release:
-      p->release(action.parts);
-      return {};
-    case Verb::load:
-    case Verb::offload:
-      p->move(action.parts, action.verb == Verb::load, step < 1);
-      return {};
-    case Verb::generate: {
-      if (action.engine.empty()) {
-        // Responses from outside, joined to the prompts.
-        Tensor responses = tape_.empty({e.batch, e.response}, DType::int64, kTokens);
-        e.sequences = tape::cat(e.prompts, std::move(responses), 1);
-      } else {
-        e.sequences = p->generate(e);
-      }
-      return {};
-    }
-    default:
-      return fail(fmt::format("no program yet for action {}", enum_name(action.verb)));
-  }
+  return act_on_role(*p, action, step);
 }
 
 }  // namespace headroom::phases

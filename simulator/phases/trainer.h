@@ -32,6 +32,9 @@ class Trainer {
   std::function<void()> communicator_made;  ///< see RoleContext::communicator_made
 
  private:
+  bool act_on_experience(const Action& action);
+  Status act_on_role(RoleProgram& program, const Action& action, int step);
+  tape::Tensor responses_from_outside();
   Status build(const Action& action);
   void experience();
   void forward(RoleProgram& program, Output output);

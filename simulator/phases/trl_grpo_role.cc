@@ -192,6 +192,8 @@ void TrlGrpoRole::generate_completions(Experience& e) {
   Tensor ids = tape_.empty({e.batch, e.prompt}, DType::int64, kPrompts);
   tape::SampleOptions options;
   options.new_tokens = e.response;
+  // The trainer asks with the tokenizer's token, which a job does not name: none, as it was recorded and as
+  // the tokenizers of chat models (Qwen's) have it.
   options.begin_token = false;
   options.length_processors = false;
   options.temperature = role().loss.temperature_copy;

@@ -202,6 +202,7 @@ void TrlPpoRole::generate_chunk(const Tensor& queries, std::vector<Tensor>& sequ
   tape::SampleOutput output;
   tape::SampleOptions options;
   options.new_tokens = response;
+  // The trainer asks without special tokens; it was recorded with models that name none either.
   options.begin_token = options.end_token = false;
   options.length_processors = false;
   options.temperature = true;

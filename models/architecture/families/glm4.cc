@@ -46,9 +46,9 @@ void write(TensorWriter& out) {
 }  // namespace
 
 extern const Family kGlm;
-const Family kGlm{"glm", "GlmDecoderLayer", describe_glm, write_llama};
+const Family kGlm{"glm", "GlmDecoderLayer", describe_glm, write_llama, {.begin_token = false}};
 
 extern const Family kGlm4;
-const Family kGlm4{"glm4", "Glm4DecoderLayer", describe_glm4, write};
+const Family kGlm4{"glm4", "Glm4DecoderLayer", describe_glm4, write, {.begin_token = false}};
 
 }  // namespace headroom

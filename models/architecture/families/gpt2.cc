@@ -51,6 +51,6 @@ void write(TensorWriter& out) {
 }  // namespace
 
 extern const Family kGpt2;
-const Family kGpt2{"gpt2", "GPT2Block", describe, write};
+const Family kGpt2{"gpt2", "GPT2Block", describe, write, {.own_dropout_names = true}};
 
 }  // namespace headroom

@@ -48,6 +48,6 @@ void write(TensorWriter& out) {
 }  // namespace
 
 extern const Family kGptOss;
-const Family kGptOss{"gpt_oss", "GptOssDecoderLayer", describe, write};
+const Family kGptOss{"gpt_oss", "GptOssDecoderLayer", describe, write, {.begin_token = false}};
 
 }  // namespace headroom

@@ -18,6 +18,6 @@ void describe(Config& config, Architecture& model) {
 }  // namespace
 
 extern const Family kOlmo;
-const Family kOlmo{"olmo", "OlmoDecoderLayer", describe, write_llama};
+const Family kOlmo{"olmo", "OlmoDecoderLayer", describe, write_llama, {.begin_token = false}};
 
 }  // namespace headroom

@@ -30,6 +30,6 @@ void write(TensorWriter& out) {
 }  // namespace
 
 extern const Family kOlmo2;
-const Family kOlmo2{"olmo2", "Olmo2DecoderLayer", describe, write};
+const Family kOlmo2{"olmo2", "Olmo2DecoderLayer", describe, write, {.begin_token = false}};
 
 }  // namespace headroom

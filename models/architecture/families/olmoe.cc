@@ -26,6 +26,6 @@ void describe(Config& config, Architecture& model) {
 }  // namespace
 
 extern const Family kOlmoe;
-const Family kOlmoe{"olmoe", "OlmoeDecoderLayer", describe, write_llama_of_experts};
+const Family kOlmoe{"olmoe", "OlmoeDecoderLayer", describe, write_llama_of_experts, {.begin_token = false}};
 
 }  // namespace headroom

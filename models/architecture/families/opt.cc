@@ -63,6 +63,6 @@ void write(TensorWriter& out) {
 }  // namespace
 
 extern const Family kOpt;
-const Family kOpt{"opt", "OPTDecoderLayer", describe, write};
+const Family kOpt{"opt", "OPTDecoderLayer", describe, write, {.functional_dropout = true}};
 
 }  // namespace headroom

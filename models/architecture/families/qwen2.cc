@@ -20,6 +20,6 @@ void describe(Config& config, Architecture& model) {
 }  // namespace
 
 extern const Family kQwen2;
-const Family kQwen2{"qwen2", "Qwen2DecoderLayer", describe, write_llama};
+const Family kQwen2{"qwen2", "Qwen2DecoderLayer", describe, write_llama, {.begin_token = false}};
 
 }  // namespace headroom

@@ -47,6 +47,6 @@ void write(TensorWriter& out) {
 }  // namespace
 
 extern const Family kQwen2Moe;
-const Family kQwen2Moe{"qwen2_moe", "Qwen2MoeDecoderLayer", describe, write};
+const Family kQwen2Moe{"qwen2_moe", "Qwen2MoeDecoderLayer", describe, write, {.begin_token = false}};
 
 }  // namespace headroom

@@ -19,6 +19,6 @@ void describe(Config& config, Architecture& model) {
 }  // namespace
 
 extern const Family kQwen3;
-const Family kQwen3{"qwen3", "Qwen3DecoderLayer", describe, write_llama};
+const Family kQwen3{"qwen3", "Qwen3DecoderLayer", describe, write_llama, {.begin_token = false}};
 
 }  // namespace headroom

@@ -40,6 +40,6 @@ void write(TensorWriter& out) {
 }  // namespace
 
 extern const Family kQwen3Moe;
-const Family kQwen3Moe{"qwen3_moe", "Qwen3MoeDecoderLayer", describe, write};
+const Family kQwen3Moe{"qwen3_moe", "Qwen3MoeDecoderLayer", describe, write, {.begin_token = false}};
 
 }  // namespace headroom

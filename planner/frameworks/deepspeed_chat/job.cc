@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "models/architecture/family.h"
 #include "planner/frameworks/deepspeed_chat/settings.h"
 #include "simulator/job/actions.h"
 
@@ -17,10 +18,10 @@ ShardingKind sharding_of(std::int64_t stage) {
   return kKinds[stage];
 }
 
-/// Scripts switch dropout off by the names that configurations give it; GPT-2's own names are not among them.
-/// The critic's stays as its family has it.
+/// Scripts switch the actor's dropout off by the names that most configurations give it. The critic's stays
+/// as its family has it.
 bool has_dropout(const Role& role) {
-  return !(role.name == "actor" && role.model->family != "gpt2");
+  return role.name != "actor" || family_facts(role.model->family).own_dropout_names;
 }
 
 Role make_role(const Settings& s, const std::string& name) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "models/architecture/family.h"
 #include "planner/frameworks/torch/settings.h"
 #include "simulator/job/actions.h"
 #include "simulator/job/names.h"
@@ -45,11 +46,6 @@ OptimizerImplementation adam_of(const std::string& word) {
   return OptimizerImplementation::foreach_;
 }
 
-/// Families whose code calls dropout as a function: zeroing nn.Dropout modules does not reach it.
-bool has_functional_dropout(const Architecture& model) {
-  return model.family == "opt";
-}
-
 Role make_role(const Settings& s, const std::string& name) {
   Role role;
   role.name = name;
@@ -60,7 +56,7 @@ Role make_role(const Settings& s, const std::string& name) {
   role.head = body ? HeadKind::language_model : HeadKind::scalar;
   role.precision = precision_of(s, role.trained);
   role.training_mode_forward = role.trained;
-  role.dropout = !s.dropout_off || has_functional_dropout(*role.model);
+  role.dropout = !s.dropout_off || family_facts(role.model->family).functional_dropout;
   role.attention = s.attn == "eager" ? AttentionImplementation::eager : AttentionImplementation::sdpa;
   role.attention_kernel = enum_from<AttentionKernel>(s.sdpa_kernel).value_or(AttentionKernel::by_gpu);
   role.attention_mask = s.pass_mask && body;
@@ -192,10 +188,6 @@ class Steps {
   const Settings& s_;
   std::vector<std::string> roles_;
 };
-
-}  // namespace
-
-namespace {
 
 Algorithm algorithm_of(const std::string& word) {
   if (word == "grpo") return Algorithm::grpo;

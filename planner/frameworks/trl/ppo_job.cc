@@ -1,13 +1,9 @@
+#include "models/architecture/family.h"
 #include "planner/frameworks/trl/settings.h"
 #include "simulator/job/actions.h"
 
 namespace headroom::trl {
 namespace {
-
-/// Families whose layers call dropout as a function: PPOTrainer switches off modules alone.
-bool keeps_dropout(const Architecture& model) {
-  return model.family == "opt";
-}
 
 Role make_role(const Settings& s, const char* name, HeadKind head, bool trained) {
   Role role;
@@ -18,7 +14,8 @@ Role make_role(const Settings& s, const char* name, HeadKind head, bool trained)
   role.model = s.model;
   role.model_name = role.model->family;
   role.precision.weights = role.precision.gradients = role.precision.compute = s.dtype;
-  role.training_mode_forward = role.dropout = trained && keeps_dropout(*s.model);
+  // PPOTrainer switches off dropout's modules alone.
+  role.training_mode_forward = role.dropout = trained && family_facts(s.model->family).functional_dropout;
   role.attention_mask = true;
   role.attention = cases::default_attention(*role.model);
   role.optimizer.implementation = s.optimizer;

@@ -20,7 +20,8 @@ const std::uint16_t kTokens = operation_name("generate"), kPositions = operation
                     kArgmax = operation_name("aten::argmax"), kSumRows = operation_name("aten::sum"),
                     kMultinomial = operation_name("aten::multinomial"),
                     kArange = operation_name("aten::arange"), kStop = operation_name("stopping_criteria"),
-                    kMask = operation_name("attention_mask"), kPeers = operation_name("this_peer_finished");
+                    kMask = operation_name("attention_mask"), kPeers = operation_name("this_peer_finished"),
+                    kCast = operation_name("aten::_to_copy"), kWhere = operation_name("aten::where");
 
 /// torch.isin against one token: a comparison table and its reduction go, the answer stays.
 Tensor isin(Tape& tape, const Shape& shape) {
@@ -137,9 +138,8 @@ class Sampler {
     {
       const ComponentScope component(tape_, Component::logits);
       Tensor last = select(logits, 1, 0);
-      next_logits_ = tape_.empty({batch_, vocabulary_}, DType::fp32, operation_name_);
-      if (tape_.wants_operations())
-        Work(tape_, OperationKind::copy, operation_name_).in(last).out(next_logits_).run();
+      next_logits_ = tape_.empty({batch_, vocabulary_}, DType::fp32, kCast);
+      if (tape_.wants_operations()) Work(tape_, OperationKind::copy, kCast).in(last).out(next_logits_).run();
       last.reset();
       Tensor scores = next_logits_;
       if (options_.length_processors) {
@@ -233,7 +233,7 @@ class Sampler {
     Tensor is_end = isin(tape_, vocabulary);
     if (table_first) copy = clone(*scores);
     Tensor infinity = tape_.empty({}, DType::fp32, kCompare);
-    Tensor out = elementwise(kWhere_, DType::fp32, {&copy, &is_end});
+    Tensor out = elementwise(kWhere, DType::fp32, {&copy, &is_end});
     infinity.reset();
     drop(copy, table, is_end);
     done(scores);
@@ -317,8 +317,6 @@ class Sampler {
     return std::move(ids_);
   }
 
-  static const std::uint16_t operation_name_, kWhere_;
-
   Model& model_;
   Tape& tape_;
   SampleOptions options_;
@@ -329,9 +327,6 @@ class Sampler {
   Tensor next_logits_, scores_, probabilities_, next_tokens_;
   KvCache cache_;
 };
-
-const std::uint16_t Sampler::operation_name_ = operation_name("aten::_to_copy"),
-                    Sampler::kWhere_ = operation_name("aten::where");
 
 }  // namespace
 

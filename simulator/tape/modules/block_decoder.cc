@@ -171,8 +171,7 @@ Tensor BlockDecoder::hidden_states(const ModelInput& input) {
                        });
   }
   hidden = final_norm_(hidden);
-  // Most forwards also hold the position ids in their mask arguments; Llama's does not.
-  if (architecture_.family == "llama")
+  if (form_.early_positions)
     drop(positions, embeddings);
   else
     drop(embeddings, positions);

@@ -233,8 +233,8 @@ void DecoderAttention::expand_latent(Heads& heads, const Tensor& latent, const T
 Tensor DecoderAttention::attend(const ModelOptions& options, Heads& heads, const Tensor& mask,
                                 Tensor& weights) const {
   if (options.attention == AttentionImplementation::eager) {
-    const EagerForm eager{.scaled = form_->family != "bloom",
-                          .fp32 = form_->family == "gptj",
+    const EagerForm eager{.scaled = !form_->unscaled_scores,
+                          .fp32 = form_->fp32_scores,
                           .softcap = spec_.softcap > 0,
                           .divided_in_place = form_->always_masked && !form_->alibi_in_mask,
                           .dropout = options.training && dropout_,

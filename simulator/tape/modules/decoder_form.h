@@ -78,6 +78,9 @@ struct DecoderForm {
   bool product_linears = false;  ///< linears are written x @ W.T + b (Falcon)
   bool sum_in_place = false;     ///< attention's result is added to the MLP's in place (Falcon)
   bool residual_first = false;   ///< parallel branches join the residual one after the other (Cohere)
+  bool unscaled_scores = false;  ///< eager attention's product scales by itself (Bloom: baddbmm)
+  bool fp32_scores = false;      ///< eager attention widens queries and keys to fp32 (GPT-J)
+  bool early_positions = false;  ///< position ids go before the embeddings: no mask's arguments hold them
   bool rotary_first = false;     ///< made before the final norm (Phi)
   bool both_masks = false;       ///< the sliding layers' mask is made without such layers too (Qwen2-MoE)
 };

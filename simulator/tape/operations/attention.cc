@@ -1,5 +1,7 @@
 #include "simulator/tape/operations/attention.h"
 
+#include <algorithm>
+
 #include "simulator/tape/core/autocast.h"
 #include "simulator/tape/operations/attention_work.h"
 #include "simulator/tape/operations/dense_flash_attention.h"
@@ -15,8 +17,10 @@ const std::uint16_t kAttention = operation_name("aten::scaled_dot_product_attent
 /// The kernel's scratch memory forward, where it takes any.
 constexpr Bytes kForwardWorkspace = 256;
 constexpr Bytes kWorkspaceAlignment = 256;
-/// cuDNN takes heads of a multiple of so many numbers.
-constexpr std::int64_t kCudnnAlignment = 8;
+/// Heads that kernels take: cuDNN multiples of so many numbers up to Hopper's limit (128 on Blackwell), the
+/// memory-efficient one of so many bytes; flash at most so many numbers, for it pads by itself.
+constexpr std::int64_t kCudnnAlignment = 8, kCudnnHead = 256, kFlashHead = 256;
+constexpr Bytes kEfficientAlignment = 16;
 
 /// fp32 accumulators of dq, and row sums; for grouped queries another set of accumulators before them, up to
 /// the next multiple of the scratch memory's alignment.
@@ -43,18 +47,34 @@ void cudnn_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
                           full_attention(query, key, 5));
 }
 
+/// Whether PyTorch lets `kernel` have the operands (sdp_utils.cpp: can_use_*_attention).
+bool takes(AttentionBackend kernel, const Tensor& query, const Tensor& key, const Tensor& value,
+           const Tensor& bias) {
+  const bool grouped = key.size(1) != query.size(1), wide = query.dtype() == DType::fp32;
+  const std::int64_t head = query.size(3), value_head = value.size(3);
+  const auto multiples = [&](std::int64_t of) { return head % of == 0 && value_head % of == 0; };
+  switch (kernel) {
+    case AttentionBackend::cudnn:
+      return !wide && multiples(kCudnnAlignment) && std::max(head, value_head) <= kCudnnHead;
+    case AttentionBackend::flash:
+      return !wide && !bias.defined() && head == value_head && head <= kFlashHead;
+    case AttentionBackend::efficient:
+      return !grouped && multiples(kEfficientAlignment / element_size(query.dtype()));
+    case AttentionBackend::math:
+      break;
+  }
+  return true;
+}
+
 /// The first kernel of PyTorch's order that takes the operands; the order begins with the GPU's favourite
 /// (sdp_utils.cpp: select_sdp_backend).
-AttentionBackend kernel_for(const Tape& tape, const Tensor& query, const Tensor& key, const Tensor& bias) {
-  const bool grouped = key.size(1) != query.size(1), wide = query.dtype() == DType::fp32;
+AttentionBackend kernel_for(const Tape& tape, const Tensor& query, const Tensor& key, const Tensor& value,
+                            const Tensor& bias) {
   // No kernel knows grouped heads behind a mask: PyTorch is not told that they are grouped.
-  if (grouped && bias.defined()) return AttentionBackend::math;
-  AttentionBackend kernel = tape.traits().attention;
-  if (kernel == AttentionBackend::cudnn && query.size(3) % kCudnnAlignment != 0)
-    kernel = AttentionBackend::flash;
-  if (kernel == AttentionBackend::cudnn && wide) kernel = AttentionBackend::flash;
-  if (kernel == AttentionBackend::flash && (wide || bias.defined())) kernel = AttentionBackend::efficient;
-  if (kernel == AttentionBackend::efficient && grouped) kernel = AttentionBackend::math;
+  const bool grouped_mask = key.size(1) != query.size(1) && bias.defined();
+  AttentionBackend kernel = grouped_mask ? AttentionBackend::math : tape.traits().attention;
+  while (!takes(kernel, query, key, value, bias))
+    kernel = static_cast<AttentionBackend>(static_cast<int>(kernel) + 1);
   return kernel;
 }
 
@@ -74,7 +94,7 @@ Tensor attention(Arg query, Arg key, Arg value, const Tensor& mask, bool causal)
   Tensor k = autocast_cast(*key, tape);
   Tensor q = autocast_cast(*query, tape);
   Tensor bias = numbers_of(mask, q.dtype());
-  const AttentionBackend kernel = kernel_for(tape, q, k, bias);
+  const AttentionBackend kernel = kernel_for(tape, q, k, v, bias);
   if (kernel != AttentionBackend::cudnn) {
     const GroupedHeads form = bias.defined() ? GroupedHeads::broadcast : GroupedHeads::repeated;
     Tensor out = kernel == AttentionBackend::flash       ? dense_flash_attention(q, k, v, causal)

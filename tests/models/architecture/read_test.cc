@@ -15,6 +15,19 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+// --- Facts of families ---
+
+TEST(FamilyFacts, FollowTransformersDefaults) {
+  for (const char* name : {"qwen2", "qwen3", "qwen3_moe", "glm4", "gpt_oss", "olmo2"})
+    EXPECT_FALSE(family_facts(name).begin_token) << name;
+  for (const char* name : {"llama", "opt", "gpt2", "gemma", "bloom"})
+    EXPECT_TRUE(family_facts(name).begin_token) << name;
+  for (const Family* family : families()) {
+    EXPECT_EQ(family->facts.functional_dropout, family->name == "opt") << family->name;
+    EXPECT_EQ(family->facts.own_dropout_names, family->name == "gpt2") << family->name;
+  }
+}
+
 // --- Heads ---
 
 TEST(Heads, ReplaceTheLanguageModels) {

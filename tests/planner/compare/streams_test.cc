@@ -22,7 +22,8 @@ namespace {
 class RecordedStream : public ::testing::TestWithParam<std::string> {};
 
 /// What a recording says of its process beside its case: `imported`, the models' code was imported before the
-/// run began, so that nothing of it lies on the device; `sdpa`, the kernel that attention was held to.
+/// run began, so that nothing of it lies on the device; `sdpa`, the kernel that attention was held to where
+/// the case has no key for it.
 struct RecordedProcess {
   bool imported = false;
   AttentionKernel attention = AttentionKernel::by_gpu;
@@ -49,7 +50,8 @@ EventStream predicted(const std::string& path, const RecordedProcess& process) {
   EventStream events;
   options.events = &events;
   Job job = read->job;
-  for (Role& role : job.roles) role.attention_kernel = process.attention;
+  for (Role& role : job.roles)
+    if (role.attention_kernel == AttentionKernel::by_gpu) role.attention_kernel = process.attention;
   const Result<Report> report = simulate(job, *hardware, options);
   if (!report) throw std::runtime_error(report.error().text());
   return events;

@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <memory>
+
 #include "simulator/job/job.h"
 #include "simulator/job/names.h"
 #include "tests/simulator/job/small_job.h"
@@ -73,6 +75,31 @@ TEST(Names, CoverEveryValueOnce) {
   EXPECT_EQ(enum_from<ShardingKind>("fsdp3"), std::nullopt);
   int at = 0;
   for (const auto& [value, text] : enum_names<Verb>()) EXPECT_EQ(static_cast<int>(value), at++) << text;
+}
+
+/// torch.nn.attention.sdpa_kernel: PyTorch has no stand-in for a kernel that does not take the operands.
+TEST(HeldAttention, TakesWhatPyTorchLetsItTake) {
+  const auto status = [](AttentionKernel kernel, DType compute, std::int64_t head, std::int64_t kv_heads) {
+    Job job = test::small_job();
+    auto model = std::make_shared<Architecture>(*job.roles[0].model);
+    model->decoder.groups[0].layer.attention.head_dim = head;
+    model->decoder.groups[0].layer.attention.kv_heads = kv_heads;
+    job.roles[0].model = model;
+    job.roles[0].precision.compute = compute;
+    job.roles[0].attention_kernel = kernel;
+    return validate_job(job);
+  };
+  using enum AttentionKernel;
+  EXPECT_TRUE(status(cudnn, DType::bf16, 64, 4));
+  EXPECT_TRUE(status(flash, DType::bf16, 256, 4));
+  EXPECT_TRUE(status(efficient, DType::fp32, 512, 16));
+  EXPECT_TRUE(status(math, DType::fp32, 512, 4));
+  for (const Status& refused : {status(cudnn, DType::fp32, 64, 16), status(flash, DType::fp32, 64, 16),
+                                status(flash, DType::bf16, 512, 16), status(cudnn, DType::bf16, 512, 16),
+                                status(cudnn, DType::bf16, 100, 16), status(efficient, DType::bf16, 64, 4)}) {
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().key, "sdpa_kernel");
+  }
 }
 
 }  // namespace

@@ -86,5 +86,19 @@ TEST_F(AttentionKernel, GroupedHeadsLeaveTheEfficientKernelForScores) {
             allocations(AttentionBackend::math, DType::bf16, 64, 2));
 }
 
+TEST_F(AttentionKernel, WideHeadsLeaveCudnnForFlashAndFlashForScores) {
+  const std::vector<Bytes> flash = allocations(AttentionBackend::flash, DType::bf16, 256, 2);
+  EXPECT_NE(allocations(AttentionBackend::cudnn, DType::bf16, 256, 2), flash) << "Hopper's cuDNN takes 256";
+  for (const AttentionBackend preferred : {AttentionBackend::cudnn, AttentionBackend::flash}) {
+    EXPECT_EQ(allocations(preferred, DType::bf16, 512, 2),
+              allocations(AttentionBackend::math, DType::bf16, 512, 2));
+    EXPECT_EQ(allocations(preferred, DType::bf16, 512, 8),
+              allocations(AttentionBackend::efficient, DType::bf16, 512, 8));
+  }
+  EXPECT_EQ(allocations(AttentionBackend::efficient, DType::bf16, 100, 8),
+            allocations(AttentionBackend::math, DType::bf16, 100, 8))
+      << "rows of 200 bytes are not aligned";
+}
+
 }  // namespace
 }  // namespace headroom::tape
