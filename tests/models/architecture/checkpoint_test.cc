@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/models/support/models.h"
+#include "tests/support/data.h"
 
 namespace headroom {
 namespace {
@@ -56,7 +57,7 @@ class CheckpointTest : public testing::Test {
     return *checkpoint ? compare_checkpoint(model, **checkpoint) : std::vector<std::string>{"none"};
   }
 
-  std::filesystem::path folder_ = std::filesystem::path(testing::TempDir()) / "headroom-checkpoint";
+  std::filesystem::path folder_ = test::scratch() / "headroom-checkpoint";
   Architecture model_ = test::model_of(test::kSmallQwenMoe);
 };
 

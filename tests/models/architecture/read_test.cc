@@ -8,6 +8,7 @@
 
 #include "models/architecture/family.h"
 #include "tests/models/support/models.h"
+#include "tests/support/data.h"
 
 namespace headroom {
 namespace {
@@ -228,7 +229,7 @@ TEST(BadInput, SuggestsTheNearestFamily) {
 }
 
 TEST(ReadArchitecture, TakesAFileOrItsDirectory) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / "headroom-read";
+  const auto folder = test::scratch() / "headroom-read";
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "config.json") << test::kSmallLlama;
   EXPECT_EQ(read_architecture(folder.string()).value().parameters(),

@@ -111,7 +111,7 @@ TEST(Answers, ARecordingIsComparedWithItsOwnCase) {
 
 TEST(Answers, ARecordingHasPhases) {
   const std::string run = test::source("tests/data/rlhf/fr-gpt2.json");
-  const std::filesystem::path empty = std::filesystem::path(::testing::TempDir()) / "no_phases.json";
+  const std::filesystem::path empty = test::scratch() / "no_phases.json";
   std::ofstream(empty) << R"({"phases": []})";
   const Outcome outcome = run_words({"compare", run, empty});
   std::ofstream(empty)
@@ -135,7 +135,7 @@ TEST(Answers, SearchSaysWhichFrameworksHaveKnobs) {
 }
 
 TEST(Answers, ACardThatIsNoneIsToldByItsPlace) {
-  const std::filesystem::path file = std::filesystem::path(::testing::TempDir()) / "tpu.yaml";
+  const std::filesystem::path file = test::scratch() / "tpu.yaml";
   std::ofstream(file) << "batch: 4\nprompt: 16\nresponse: 8\ndevice: TPU v5\nactor: {model_type: gpt2, "
                          "vocab_size: 512, n_layer: 2, n_head: 2, n_embd: 64}\n";
   const Outcome outcome = run_words({"estimate", file});
@@ -147,7 +147,7 @@ TEST(Answers, ACardThatIsNoneIsToldByItsPlace) {
 /// The first example of the loop's page, as printed.
 TEST(Answers, TheDocumentedCaseRuns) {
   std::ifstream page(test::source("docs/TORCH_LOOP.md"));
-  const std::filesystem::path file = std::filesystem::path(::testing::TempDir()) / "documented.yaml";
+  const std::filesystem::path file = test::scratch() / "documented.yaml";
   std::ofstream example(file);
   bool within = false;
   for (std::string line; std::getline(page, line);) {
@@ -164,7 +164,7 @@ TEST(Answers, TheDocumentedCaseRuns) {
 }
 
 TEST(Answers, ACorpusHasRecordings) {
-  const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "no_recordings";
+  const std::filesystem::path folder = test::scratch() / "no_recordings";
   std::filesystem::create_directories(folder);
   const Outcome outcome = run_words({"compare", "--corpus", folder});
   std::filesystem::remove_all(folder);

@@ -37,7 +37,7 @@ std::string with(std::string text, const std::string& from, const std::string& t
 class BadInput : public ::testing::Test {
  protected:
   std::filesystem::path folder =
-      std::filesystem::path(::testing::TempDir()) /
+      test::scratch() /
       (std::string("bad_input_") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
 
   void SetUp() override { std::filesystem::create_directories(folder); }

@@ -73,7 +73,7 @@ TEST(Examples, EveryShippedConfigurationCanBePlanned) {
 void expect_gate_passes(const std::string& example, const std::string& budget,
                         const std::vector<std::string>& vary) {
   const std::string before = test::source("configs/examples/verl/" + example);
-  const std::string after = std::filesystem::path(::testing::TempDir()) / ("planned-" + example);
+  const std::string after = test::scratch() / ("planned-" + example);
   std::vector<std::string> words = {"plan", before, "--budget", budget, "--top", "3", "--yaml", after};
   for (const std::string& knob : vary) words.insert(words.end(), {"--vary", knob});
   const Outcome planned = run_words(words);

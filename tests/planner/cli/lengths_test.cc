@@ -38,7 +38,7 @@ TEST(Lengths, WhatIsNotGivenStaysAtTheCap) {
 }
 
 TEST(Lengths, ComeFromAFileWithItsSource) {
-  const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / "lengths.yaml";
+  const std::filesystem::path path = test::scratch() / "lengths.yaml";
   std::ofstream(path) << "prompt: 90\nresponse: 210\nsource: measured on the training set\n";
   const Lengths lengths = read_lengths(path, caps()).value();
   EXPECT_EQ(lengths.mean_response, 210);
@@ -51,7 +51,7 @@ TEST(Lengths, ComeFromAFileWithItsSource) {
 }
 
 TEST(Lengths, AreMeasuredFromLists) {
-  const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / "lengths.txt";
+  const std::filesystem::path path = test::scratch() / "lengths.txt";
   std::ofstream(path) << "# prompt and response\n1000\n3000\n\n9000\n";  // the last one is cut at the cap
   const Lengths lines = read_lengths(path, caps()).value();
   EXPECT_NEAR(lines.mean_prompt + lines.mean_response, (1000 + 3000 + 4000) / 3.0, 1e-6);
@@ -111,9 +111,9 @@ TEST(Lengths, RefusesWhatMakesNoSense) {
 /// The caps decide; every command that takes the flag tells what the lengths change.
 TEST(Lengths, ShowBesideTheVerdictOfEveryCommand) {
   const std::string config = test::source("configs/examples/verl/qwen2.5-0.5b-grpo-1x4090.yaml");
-  const std::string file = std::filesystem::path(::testing::TempDir()) / "flag_lengths.txt";
+  const std::string file = test::scratch() / "flag_lengths.txt";
   std::ofstream(file) << "# tokens\n300\n400\n";
-  const std::string json = std::filesystem::path(::testing::TempDir()) / "flag_lengths.json";
+  const std::string json = test::scratch() / "flag_lengths.json";
   for (const char* command : {"estimate", "simulate", "check", "explain"}) {
     const Outcome outcome =
         run_words(commands(), {command, config, "--steps", "1", "--lengths", file, "--json", json});
@@ -133,10 +133,10 @@ TEST(Lengths, ShowBesideTheVerdictOfEveryCommand) {
 /// The file is read once, and no further than any other input.
 TEST(Lengths, AFileIsAsBoundedAsAConfiguration) {
   const std::string config = test::source("configs/examples/verl/qwen2.5-0.5b-grpo-1x4090.yaml");
-  const std::string file = std::filesystem::path(::testing::TempDir()) / "huge_lengths.txt";
+  const std::string file = test::scratch() / "huge_lengths.txt";
   std::ofstream(file).close();
   std::filesystem::resize_file(file, std::uintmax_t{1} << 32);  // sparse
-  for (const std::string& name : {file, ::testing::TempDir()}) {
+  for (const std::string& name : {file, test::scratch().string()}) {
     const Outcome outcome = run_words(commands(), {"check", config, "--lengths", name});
     EXPECT_EQ(outcome.code, kBadInput);
     EXPECT_THAT(outcome.err, ::testing::StartsWith("headroom: " + name));

@@ -83,7 +83,7 @@ TEST(Models, ExplainsWhatItCannotUse) {
 }
 
 TEST(Models, WarnsWhenWeightsDifferFromTheConfig) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / "headroom-models";
+  const auto folder = test::scratch() / "headroom-models";
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "config.json")
       << R"({"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "dtype": "float32"})";

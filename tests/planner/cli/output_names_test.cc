@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "tests/planner/cli/outcome.h"
+#include "tests/support/data.h"
 
 namespace headroom::cli {
 namespace {
@@ -18,7 +19,7 @@ using ::testing::HasSubstr;
 class OutputNames : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("headroom-output-names-" + std::to_string(getpid()));
+    folder_ = test::scratch() / ("headroom-output-names-" + std::to_string(getpid()));
     fs::create_directories(folder_);
     std::ofstream(config()) << kCase;
   }

@@ -36,8 +36,7 @@ class Simulated : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     const std::string stem =
-        (std::filesystem::temp_directory_path() / ("headroom_simulated_" + std::string(GetParam().name)))
-            .string();
+        (test::scratch() / ("headroom_simulated_" + std::string(GetParam().name))).string();
     pickle_ = stem + ".pickle";
     events_ = stem + ".events.json";
     std::vector<std::string> words = {"simulate", GetParam().config, "--pickle", pickle_,  "--events",

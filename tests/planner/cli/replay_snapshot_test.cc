@@ -32,7 +32,7 @@ std::string stream(const std::string& name) {
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& name, const std::string& content = {})
-      : path_(std::filesystem::temp_directory_path() / ("headroom_replay_snapshot_test_" + name)) {
+      : path_(test::scratch() / ("headroom_replay_snapshot_test_" + name)) {
     std::ofstream(path_, std::ios::binary) << content;
   }
   ~TemporaryFile() { std::filesystem::remove(path_); }
@@ -120,7 +120,7 @@ TEST(ReplaySnapshot, NamesWhatIsWrongWithAFile) {
     return outcome.err;
   };
   EXPECT_THAT(error("/nonexistent.pickle"), HasSubstr("/nonexistent.pickle: cannot be read: No such file"));
-  EXPECT_THAT(error(std::filesystem::temp_directory_path().string()), HasSubstr("directory"));
+  EXPECT_THAT(error(test::scratch().string()), HasSubstr("directory"));
   EXPECT_THAT(error(empty.path()), HasSubstr("headroom: "));
   EXPECT_THAT(error(text.path()), HasSubstr("no `events`"));
   // What can be neither is not read to its end.

@@ -34,7 +34,7 @@ TEST(Replay, AFalsifiedRecordingDisagrees) {
   const std::size_t size = text.find("[\"a\",2,4463736,0]");
   ASSERT_NE(size, std::string::npos);
   text.replace(size, 17, "[\"a\",2,4464736,0]");
-  const auto path = std::filesystem::temp_directory_path() / "headroom_falsified_recording.jsonl";
+  const auto path = test::scratch() / "headroom_falsified_recording.jsonl";
   std::ofstream(path) << text;
   const Outcome outcome = run_replay({path.string(), "--verify"});
   std::filesystem::remove(path);

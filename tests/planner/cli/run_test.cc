@@ -21,6 +21,7 @@
 
 #include "planner/cli/output.h"
 #include "tests/planner/cli/outcome.h"
+#include "tests/support/data.h"
 
 namespace headroom::cli {
 namespace {
@@ -41,7 +42,9 @@ const std::vector<Command>& table() {
   static const std::vector<Command> commands = {
       {"estimate",
        "predicts",
-       {{"CONFIG", "", "what to read", true, true}, output_file("--yaml", "write"), {"--keys", "", "show keys"}},
+       {{"CONFIG", "", "what to read", true, true},
+        output_file("--yaml", "write"),
+        {"--keys", "", "show keys"}},
        kJobFlags | kHardwareFlags | kBudgetFlags | kJsonFlag | kReportFlags,
        record},
       {"gpus", "lists", {}, kJsonFlag, record},
@@ -142,8 +145,8 @@ TEST(Run, AnOutputThatFailsIsIncomplete) {
 
 class Output : public ::testing::Test {
  protected:
-  std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) /
-                                 ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  std::filesystem::path folder =
+      test::scratch() / ::testing::UnitTest::GetInstance()->current_test_info()->name();
   std::istringstream in;
   std::ostringstream out, err;
   Streams streams{in, out, err};

@@ -13,8 +13,7 @@ namespace {
 /// A folder of this test's own.
 std::filesystem::path folder() {
   const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-  const auto out =
-      std::filesystem::path(::testing::TempDir()) / ("headroom_recorder_" + std::string(test->name()));
+  const auto out = test::scratch() / ("headroom_recorder_" + std::string(test->name()));
   std::filesystem::create_directories(out);
   return out;
 }

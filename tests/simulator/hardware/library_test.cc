@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "tests/support/data.h"
+
 namespace headroom {
 namespace {
 
@@ -76,7 +78,7 @@ TEST(FindHardware, NoNameStandsForTwoCards) {
 }
 
 TEST(LoadHardware, ReadsAFileThatBuildsOnAKnownCard) {
-  const auto path = std::filesystem::path(::testing::TempDir()) / "headroom_card.yaml";
+  const auto path = test::scratch() / "headroom_card.yaml";
   std::ofstream(path)
       << "name: Half an H200\nlike: h200\nmemory: {total: 70GiB, source: cut by the administrator}\n";
   const auto card = load_hardware(path.string());

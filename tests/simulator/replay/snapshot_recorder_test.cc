@@ -75,7 +75,7 @@ TEST(SnapshotRecorder, PythonReadsThePickle) {
   if (std::system("python3 -c '' >/dev/null 2>&1") != 0) GTEST_SKIP() << "python3 is not installed";
   const Snapshot snapshot =
       snapshot_of(recorded("fr-qwen2-lora"), {"x", "", false, false}, std::nullopt).value();
-  const auto path = std::filesystem::temp_directory_path() / "headroom_written_snapshot.pickle";
+  const auto path = test::scratch() / "headroom_written_snapshot.pickle";
   std::ofstream(path, std::ios::binary) << snapshot_pickle(snapshot);
   const std::string command = "python3 '" + test::source("tests/support/check_snapshot.py").string() + "' '" +
                               path.string() + "' 2>&1";

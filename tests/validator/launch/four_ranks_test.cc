@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include "tests/support/data.h"
 #include "validator/launch/ranks.h"
 #include "validator/launch/rendezvous.h"
 
@@ -50,7 +51,7 @@ int start_four(const std::filesystem::path& file, const char* failing) {
 }
 
 std::filesystem::path fresh_file(const std::string& name) {
-  const auto file = std::filesystem::path(::testing::TempDir()) / (name + std::to_string(::getpid()));
+  const auto file = test::scratch() / (name + std::to_string(::getpid()));
   std::filesystem::remove(file);
   return file;
 }

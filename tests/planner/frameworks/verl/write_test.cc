@@ -7,6 +7,7 @@
 #include "planner/frameworks/registry.h"
 #include "planner/frameworks/verl/knobs.h"
 #include "tests/planner/frameworks/examples.h"
+#include "tests/support/data.h"
 
 namespace headroom {
 namespace {
@@ -17,8 +18,7 @@ using testing::HasSubstr;
 class Scratch {
  public:
   explicit Scratch(const std::string& text, const std::string& name = "run.yaml")
-      : path_(std::filesystem::path(testing::TempDir()) /
-              ("headroom-" + std::to_string(::getpid()) + "-" + name)) {
+      : path_(test::scratch() / ("headroom-" + std::to_string(::getpid()) + "-" + name)) {
     std::ofstream(path_) << text;
   }
   ~Scratch() { std::filesystem::remove(path_); }
