@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "simulator/device/verdict.h"
+
 namespace headroom::gpu {
 namespace {
 
@@ -95,7 +97,7 @@ std::vector<std::string> unmeasured_phases(const Report& predicted, const Probe&
 bool ran_out(const Report& report) {
   for (const DeviceReport& device : report.devices)
     for (const PhaseReport& phase : device.phases)
-      if (failure(phase)) return true;
+      if (runs_out(phase)) return true;
   return false;
 }
 

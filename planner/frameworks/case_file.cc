@@ -53,6 +53,32 @@ void note_unknown(const Layers& layers, std::span<const std::string_view> known,
   }
 }
 
+/// Flags of the command line that a case does not read.
+void note_flags(const JobOptions& options, ReadJob& out) {
+  const auto note = [&](bool given, const char* flag, const char* why) {
+    if (given)
+      out.warnings.push_back(
+          {.file = {}, .line = 0, .key = flag, .message = fmt::format("has no effect: {}", why)});
+  };
+  const char* ranks = out.job.framework == "trl"     ? "the case is of one GPU"
+                      : out.job.framework == "torch" ? "the case states its ranks in `_world`"
+                                                     : "the case states its GPUs in `world`";
+  note(options.nodes.has_value(), "--nodes", ranks);
+  note(options.gpus_per_node.has_value(), "--gpus-per-node", ranks);
+  note(!options.include_paths.empty(), "--include-path", "a case refers to no files");
+}
+
+/// What is wrong with a job that single keys do not show: too much work, which the batch makes.
+Status check_job(const Job& job, Values& values) {
+  Status valid = validate_job(job);
+  if (valid) return {};
+  Error error = std::move(valid.error());
+  error.key.clear();
+  values.fail_with(std::move(error),
+                   values.given("per_device_train_batch_size") ? "per_device_train_batch_size" : "batch");
+  return values.status();
+}
+
 }  // namespace
 
 void read_machine(Values& values, MachineSettings& settings, std::string_view own_conf) {
@@ -216,36 +242,6 @@ AttentionImplementation default_attention(const Architecture& model) {
   const tape::DecoderForm* form = tape::find_decoder_form(model);
   return form != nullptr && form->eager_only ? AttentionImplementation::eager : AttentionImplementation::sdpa;
 }
-
-namespace {
-
-/// Flags of the command line that a case does not read.
-void note_flags(const JobOptions& options, ReadJob& out) {
-  const auto note = [&](bool given, const char* flag, const char* why) {
-    if (given)
-      out.warnings.push_back(
-          {.file = {}, .line = 0, .key = flag, .message = fmt::format("has no effect: {}", why)});
-  };
-  const char* ranks = out.job.framework == "trl"     ? "the case is of one GPU"
-                      : out.job.framework == "torch" ? "the case states its ranks in `_world`"
-                                                     : "the case states its GPUs in `world`";
-  note(options.nodes.has_value(), "--nodes", ranks);
-  note(options.gpus_per_node.has_value(), "--gpus-per-node", ranks);
-  note(!options.include_paths.empty(), "--include-path", "a case refers to no files");
-}
-
-/// What is wrong with a job that single keys do not show: too much work, which the batch makes.
-Status check_job(const Job& job, Values& values) {
-  Status valid = validate_job(job);
-  if (valid) return {};
-  Error error = std::move(valid.error());
-  error.key.clear();
-  values.fail_with(std::move(error),
-                   values.given("per_device_train_batch_size") ? "per_device_train_batch_size" : "batch");
-  return values.status();
-}
-
-}  // namespace
 
 Result<ReadJob> finish(Job job, const JobInput& input, const JobOptions& options, const Layers& layers,
                        Values& values, std::span<const std::string_view> known_keys,

@@ -1,7 +1,5 @@
 #include "validator/executor/host_work.h"
 
-#include <algorithm>
-
 #include "validator/host/adamw.h"
 #include "validator/host/numbers.h"
 #include "validator/host/vector.h"
@@ -13,21 +11,12 @@ bool usable(const Placed& placed, std::int64_t elements) {
   return placed.host && is_host_float(placed.dtype) && placed.elements >= elements;
 }
 
-// Inputs: parameter, gradient, first and second moment.
 bool optimizer(const PlacedOperation& work) {
-  const auto& in = work.inputs;
-  if (in.size() < 4 || in[2].dtype != in[3].dtype) return false;
-  const std::int64_t n = in[0].elements;
-  if (!std::all_of(in.begin(), in.begin() + 4, [&](const Placed& one) { return usable(one, n); }))
-    return false;
-  adamw_on_host({.weight_dtype = in[0].dtype,
-                 .gradient_dtype = in[1].dtype,
-                 .state_dtype = in[2].dtype,
-                 .n = n,
-                 .parameter = in[0].at,
-                 .gradient = in[1].at,
-                 .first = in[2].at,
-                 .second = in[3].at});
+  const std::optional<AdamW> step = adamw_of(work);
+  if (!step) return false;
+  for (std::size_t i = 0; i < 4; ++i)
+    if (!usable(work.inputs[i], step->n)) return false;
+  adamw_on_host(*step);
   return true;
 }
 

@@ -124,23 +124,12 @@ Result<Covered> Kernels::dropout(Worker& worker, const PlacedOperation& work, cu
   return Covered::yes;
 }
 
-// Inputs: parameter, gradient, first and second moment.
 Result<Covered> Kernels::optimizer(Worker&, const PlacedOperation& work, cudaStream_t stream) {
-  if (work.inputs.size() < 4) return Covered::no;
-  const auto& in = work.inputs;
-  const std::int64_t n = in[0].elements;
+  const std::optional<AdamW> step = adamw_of(work);
+  if (!step) return Covered::no;
   for (std::size_t i = 0; i < 4; ++i)
-    if (!real(in[i].dtype) || in[i].elements < n) return Covered::no;
-  if (in[2].dtype != in[3].dtype) return Covered::no;
-  HEADROOM_TRY(adamw({.weight_dtype = in[0].dtype,
-                      .gradient_dtype = in[1].dtype,
-                      .state_dtype = in[2].dtype,
-                      .n = n,
-                      .parameter = in[0].at,
-                      .gradient = in[1].at,
-                      .first = in[2].at,
-                      .second = in[3].at},
-                     stream));
+    if (!real(work.inputs[i].dtype)) return Covered::no;
+  HEADROOM_TRY(adamw(*step, stream));
   return Covered::yes;
 }
 

@@ -21,6 +21,22 @@ bool PlacedOperation::on_host() const {
   return std::any_of(inputs.begin(), inputs.end(), host) || std::any_of(outputs.begin(), outputs.end(), host);
 }
 
+std::optional<AdamW> adamw_of(const PlacedOperation& work) {
+  const auto& in = work.inputs;
+  if (in.size() < 4 || in[2].dtype != in[3].dtype) return std::nullopt;
+  const std::int64_t n = in[0].elements;
+  if (std::any_of(in.begin(), in.begin() + 4, [n](const Placed& one) { return one.elements < n; }))
+    return std::nullopt;
+  return AdamW{.weight_dtype = in[0].dtype,
+               .gradient_dtype = in[1].dtype,
+               .state_dtype = in[2].dtype,
+               .n = n,
+               .parameter = in[0].at,
+               .gradient = in[1].at,
+               .first = in[2].at,
+               .second = in[3].at};
+}
+
 Result<Worker> Worker::create(Streams& streams, Groups* groups) {
   HEADROOM_ASSIGN(DeviceBlock scratch, make_device_block(kScratchBytes));
   HEADROOM_ASSIGN(Cublas cublas, Cublas::create());

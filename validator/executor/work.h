@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "validator/cuda/cublas.h"
 #include "validator/cuda/group.h"
 #include "validator/cuda/handles.h"
+#include "validator/kernels/adamw_step.h"
 #include "validator/memory/gpu_device.h"
 #include "validator/work_ledger.h"
 
@@ -37,6 +39,10 @@ struct PlacedOperation {
   bool on_host() const;
   Bytes host_bytes() const;
 };
+
+/// Adam's step out of an optimizer's operands: parameter, gradient, first and second moment, all as
+/// long as the parameter at least. Nothing where they are not that.
+std::optional<AdamW> adamw_of(const PlacedOperation& work);
 
 /// Turns operations into work on the current card: each kind has a kernel in a table; what none covers has
 /// its outputs written by the touching kernel. Only shapes and places matter, so indices are

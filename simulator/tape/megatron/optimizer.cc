@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "simulator/tape/operations/work.h"
+#include "simulator/tape/optimizers/adamw_work.h"
 
 namespace headroom::tape::megatron {
 namespace {
@@ -75,15 +76,8 @@ void Optimizer::step() {
     if (shard.on_host)
       Work(tape_, OperationKind::device_to_host, kMove).in(gradient).out(shard.staging).run();
     const Tensor& own = shard.on_host ? shard.staging : gradient;
-    Work(tape_, OperationKind::optimizer, kStep)
-        .in(shard.master)
-        .in(copies_gradient ? copies.back() : own)
-        .in(shard.average)
-        .in(shard.square_average)
-        .out(shard.master)
-        .out(shard.average)
-        .out(shard.square_average)
-        .run();
+    adamw_work(tape_, kStep, shard.master, copies_gradient ? copies.back() : own, shard.average,
+               shard.square_average);
     if (shard.on_host)
       Work(tape_, OperationKind::host_to_device, kMove).in(shard.master).out(shard.parameter).run();
   }

@@ -6,6 +6,7 @@
 #include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/reduce.h"
 #include "simulator/tape/operations/work.h"
+#include "simulator/tape/optimizers/adamw_work.h"
 
 namespace headroom::tape {
 namespace {
@@ -97,16 +98,7 @@ void AdamW::step() {
       Tensor root = elementwise(kLoopSqrt, p.dtype(), {&state.square_average});
       quotient = plain(kDiv, p.dtype(), std::move(root));
     }
-    if (tape_.wants_operations())
-      Work(tape_, OperationKind::optimizer, kStep)
-          .in(p)
-          .in(p.grad())
-          .in(state.average)
-          .in(state.square_average)
-          .out(p)
-          .out(state.average)
-          .out(state.square_average)
-          .run();
+    adamw_work(tape_, kStep, p, p.grad(), state.average, state.square_average);
   }
   while (!roots.empty()) roots.pop_back();
 }

@@ -7,6 +7,7 @@
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/work.h"
+#include "simulator/tape/optimizers/adamw_work.h"
 
 namespace headroom::tape {
 namespace {
@@ -326,15 +327,7 @@ void Zero3::step_on_host() {
   std::int64_t before = 0;
   for (const SubGroup& group : sub_groups_) {
     mul_in_place(group.host_gradient);
-    Work(tape_, OperationKind::optimizer, kHostStep)
-        .in(group.master)
-        .in(group.host_gradient)
-        .in(group.average)
-        .in(group.square_average)
-        .out(group.master)
-        .out(group.average)
-        .out(group.square_average)
-        .run();
+    adamw_work(tape_, kHostStep, group.master, group.host_gradient, group.average, group.square_average);
     if (options_.offload_parameters)
       copy_in_place(tape_.alias(host_parts_[group.group], Shape{group.elements}, group.in_group),
                     group.master);
@@ -380,16 +373,7 @@ void Zero3::step_on_device() {
       group.average = tape_.empty({group.elements}, DType::fp32, kState);
       group.square_average = tape_.empty({group.elements}, DType::fp32, kState);
     }
-    if (tape_.wants_operations())
-      Work(tape_, OperationKind::optimizer, kStep)
-          .in(group.master)
-          .in(wide)
-          .in(group.average)
-          .in(group.square_average)
-          .out(group.master)
-          .out(group.average)
-          .out(group.square_average)
-          .run();
+    adamw_work(tape_, kStep, group.master, wide, group.average, group.square_average);
   }
   reported_norm_ = global_norm_;
 }

@@ -7,6 +7,7 @@
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/work.h"
+#include "simulator/tape/optimizers/adamw_work.h"
 
 namespace headroom::tape {
 namespace {
@@ -349,15 +350,7 @@ void ZeroPartitioned::step_group(Group& group, std::vector<Tensor>& gradients) {
     group.square_average = tape_.empty({group.partition}, DType::fp32, kState);
   }
   if (tape_.wants_operations()) {
-    Work(tape_, OperationKind::optimizer, kStep)
-        .in(group.master)
-        .in(wide)
-        .in(group.average)
-        .in(group.square_average)
-        .out(group.master)
-        .out(group.average)
-        .out(group.square_average)
-        .run();
+    adamw_work(tape_, kStep, group.master, wide, group.average, group.square_average);
     copy_in_place(group.flat, group.master);
     Work(tape_, OperationKind::all_gather, kFlat).out(group.flat).sizes({options_.ranks}).run();
   }
@@ -375,15 +368,7 @@ void ZeroPartitioned::step_on_host() {
     }
     if (tape_.wants_operations()) {
       mul_in_place(group.host_gradient);
-      Work(tape_, OperationKind::optimizer, kHostStep)
-          .in(group.master)
-          .in(group.host_gradient)
-          .in(group.average)
-          .in(group.square_average)
-          .out(group.master)
-          .out(group.average)
-          .out(group.square_average)
-          .run();
+      adamw_work(tape_, kHostStep, group.master, group.host_gradient, group.average, group.square_average);
     }
     const ComponentScope component(tape_, Component::staging);
     const Tensor updated = tape_.empty({group.partition}, DType::fp32, kUpdated);

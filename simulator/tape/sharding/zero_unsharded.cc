@@ -7,6 +7,7 @@
 #include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/reduce.h"
 #include "simulator/tape/operations/work.h"
+#include "simulator/tape/optimizers/adamw_work.h"
 
 namespace headroom::tape {
 namespace {
@@ -197,15 +198,7 @@ void ZeroUnsharded::step_fp16(bool overflow) {
   { const Tensor total = tape_.empty({1}, DType::fp32, kNorm); }
   if (tape_.wants_operations())
     for (Group& group : groups_) {
-      Work(tape_, OperationKind::optimizer, kStep)
-          .in(group.master)
-          .in(group.gradient)
-          .in(group.average)
-          .in(group.square_average)
-          .out(group.master)
-          .out(group.average)
-          .out(group.square_average)
-          .run();
+      adamw_work(tape_, kStep, group.master, group.gradient, group.average, group.square_average);
       copy_in_place(group.flat, group.master);
     }
   for (Group& group : groups_) group.gradient.reset();
@@ -238,15 +231,7 @@ void ZeroUnsharded::step_bf16() {
     make_states(group);
     if (!tape_.wants_operations()) continue;
     const Tensor own = tape_.alias(group.gradient, Shape{group.partition}, options_.rank * group.partition);
-    Work(tape_, OperationKind::optimizer, kStep)
-        .in(group.master)
-        .in(own)
-        .in(group.average)
-        .in(group.square_average)
-        .out(group.master)
-        .out(group.average)
-        .out(group.square_average)
-        .run();
+    adamw_work(tape_, kStep, group.master, own, group.average, group.square_average);
     copy_in_place(group.flat, group.master);
     Work(tape_, OperationKind::all_gather, kFlat).out(group.flat).sizes({options_.ranks}).run();
   }

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 class OutputNames : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = test::scratch() / ("headroom-output-names-" + std::to_string(getpid()));
+    folder_ = test::scratch() / "output-names";
     fs::create_directories(folder_);
     std::ofstream(config()) << kCase;
   }

@@ -1,5 +1,6 @@
 #include "validator/kernels/adamw.h"
 
+#include "tests/validator/exact_adamw.h"
 #include "tests/validator/gpu/gpu_test.h"
 
 namespace headroom::gpu {
@@ -7,21 +8,6 @@ namespace {
 
 class AdamWTest : public GpuKernelTest {};
 HEADROOM_ALL_FLOATS(AdamWTest);
-
-struct Exact {
-  std::vector<double> p, m, v;
-
-  void step(const std::vector<double>& g, double scale, double t) {
-    for (std::size_t i = 0; i < p.size(); ++i) {
-      const double slope = g[i] * scale;
-      p[i] -= 0.01 * 0.1 * p[i];
-      m[i] = 0.9 * m[i] + 0.1 * slope;
-      v[i] = 0.95 * v[i] + 0.05 * slope * slope;
-      p[i] -=
-          0.01 / (1 - std::pow(0.9, t)) * m[i] / (std::sqrt(v[i]) / std::sqrt(1 - std::pow(0.95, t)) + 1e-8);
-    }
-  }
-};
 
 TEST_P(AdamWTest, StepsMatchTheReference) {
   for (std::int64_t n : {5, 10'000}) {
@@ -33,7 +19,7 @@ TEST_P(AdamWTest, StepsMatchTheReference) {
       const DType states = with_master ? DType::fp32 : dtype();
       const DeviceArray weight(dtype(), p), gradient(dtype(), g), master(DType::fp32, p),
           first(states, zeros), second(states, zeros);
-      Exact exact{p, zeros, zeros};
+      ExactAdamW exact{p, zeros, zeros};
       for (int t = 1; t <= 2; ++t) {
         EXPECT_OK(adamw({.weight_dtype = dtype(),
                          .gradient_dtype = dtype(),

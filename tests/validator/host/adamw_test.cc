@@ -1,27 +1,10 @@
 #include "validator/host/adamw.h"
 
-#include <cmath>
-
+#include "tests/validator/exact_adamw.h"
 #include "tests/validator/host/host_array.h"
 
 namespace headroom::gpu {
 namespace {
-
-/// The same arithmetic in double precision, from the definition.
-struct Exact {
-  std::vector<double> p, m, v;
-
-  void step(const std::vector<double>& g, double scale, double t) {
-    for (std::size_t i = 0; i < p.size(); ++i) {
-      const double slope = g[i] * scale;
-      p[i] -= 0.01 * 0.1 * p[i];
-      m[i] = 0.9 * m[i] + 0.1 * slope;
-      v[i] = 0.95 * v[i] + 0.05 * slope * slope;
-      p[i] -=
-          0.01 / (1 - std::pow(0.9, t)) * m[i] / (std::sqrt(v[i]) / std::sqrt(1 - std::pow(0.95, t)) + 1e-8);
-    }
-  }
-};
 
 class AdamWOnHost : public HostTest {
  protected:
@@ -32,7 +15,7 @@ class AdamWOnHost : public HostTest {
     std::vector<double> zeros(p.size());
     HostArray weight(weights, p), gradient(gradients, g), master(DType::fp32, p), first(states, zeros),
         second(states, zeros);
-    Exact exact{p, zeros, zeros};
+    ExactAdamW exact{p, zeros, zeros};
     for (int t = 1; t <= 2; ++t) {
       adamw_on_host({.weight_dtype = weights,
                      .gradient_dtype = gradients,

@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -51,7 +50,7 @@ int start_four(const std::filesystem::path& file, const char* failing) {
 }
 
 std::filesystem::path fresh_file(const std::string& name) {
-  const auto file = test::scratch() / (name + std::to_string(::getpid()));
+  const auto file = test::scratch() / name;
   std::filesystem::remove(file);
   return file;
 }

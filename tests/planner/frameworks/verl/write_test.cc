@@ -1,5 +1,4 @@
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -18,7 +17,7 @@ using testing::HasSubstr;
 class Scratch {
  public:
   explicit Scratch(const std::string& text, const std::string& name = "run.yaml")
-      : path_(test::scratch() / ("headroom-" + std::to_string(::getpid()) + "-" + name)) {
+      : path_(test::scratch() / name) {
     std::ofstream(path_) << text;
   }
   ~Scratch() { std::filesystem::remove(path_); }
