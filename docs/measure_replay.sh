@@ -5,11 +5,11 @@ set -e
 cd "$(dirname "$(readlink -f "$0")")/.."
 cmake --preset test >/dev/null
 cmake --build --preset test --target headroom headroom_make_snapshot >/dev/null
-tool=build/test/tests/headroom_make_snapshot
+tool=build/release/tests/headroom_make_snapshot
 file=$(mktemp "${TMPDIR:-/tmp}/headroom_snapshot_XXXXXX")
 trap 'rm -f "$file"' EXIT
 "$tool" write "${1:-1e9}" "$file"
 echo "analysis alone:"
-"$tool" run build/test/planner/headroom replay "$file" --no-what-if >/dev/null
+"$tool" run build/release/planner/headroom replay "$file" --no-what-if >/dev/null
 echo "analysis and what-if:"
-"$tool" run build/test/planner/headroom replay "$file" >/dev/null
+"$tool" run build/release/planner/headroom replay "$file" >/dev/null

@@ -5,4 +5,4 @@ set -e
 cd "$(dirname "$0")/.."
 cmake --preset test >/dev/null
 cmake --build --preset test --target headroom_margins
-build/test/tests/headroom_margins docs/ACCURACY.md configs/margins.yaml
+build/release/tests/headroom_margins docs/ACCURACY.md configs/margins.yaml

@@ -5,4 +5,4 @@ set -e
 cd "$(dirname "$0")/.."
 cmake --preset test >/dev/null
 cmake --build --preset test --target headroom_public_reports
-build/test/tests/headroom_public_reports docs/REPORTS.md tests/data/reports/verdicts.json
+build/release/tests/headroom_public_reports docs/REPORTS.md tests/data/reports/verdicts.json

@@ -7,7 +7,7 @@ set -e
 root=$(dirname "$(readlink -f "$0")")/../..
 bundle=${1:-$root/build/gpu-bundle}
 mkdir -p "$bundle/lib" "$bundle/cases" "$bundle/deepspeed" "$bundle/examples" "$bundle/pytorch"
-cp "$root/build/test/planner/headroom" "$root/build/test/tests/validator_gpu_tests" "$bundle/"
+cp "$root/build/release/planner/headroom" "$root/build/release/tests/validator_gpu_tests" "$bundle/"
 strip "$bundle/headroom" "$bundle/validator_gpu_tests"
 for library in $(ldd "$bundle/headroom" "$bundle/validator_gpu_tests" | sed -n 's/.*=> \(.*libfmt[^ ]*\) .*/\1/p' | sort -u); do
   cp -L "$library" "$bundle/lib/"
