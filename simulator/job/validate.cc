@@ -8,6 +8,7 @@
 #include "simulator/job/job.h"
 #include "simulator/job/names.h"
 #include "simulator/job/residency.h"
+#include "simulator/job/standard_step.h"
 
 namespace headroom {
 namespace {
@@ -99,11 +100,56 @@ Status check_attention_kernel(const Role& role) {
   return {};
 }
 
+/// Which trainer's code runs on which sharding: of the plain loop all but ZeRO, of others their own.
+Status check_trainer(const Job& job, const Role& role) {
+  const std::string at = "roles." + role.name;
+  const ShardingKind kind = role.sharding.kind;
+  const std::string_view code = enum_name(role.trainer);
+  const bool zero = kind == ShardingKind::zero0 || kind == ShardingKind::zero1 ||
+                    kind == ShardingKind::zero2 || kind == ShardingKind::zero3;
+  const auto refused = [&](const char* expected) {
+    return bad(at + ".sharding.kind",
+               fmt::format("expected {} under trainer {}, found {}", expected, code, enum_name(kind)));
+  };
+  if (role.trainer == TrainerCode::plain) {
+    if (zero || kind == ShardingKind::data_parallel) return refused("none, fsdp1, fsdp2 or megatron");
+    if (kind == ShardingKind::megatron && role.lora)
+      return bad(at + ".lora", "expected none under sharding megatron, which has no program for adapters yet");
+    for (const Engine& engine : job.engines)
+      if (kind == ShardingKind::megatron && engine.role == role.name && inside_trainer(engine))
+        return bad("engines." + engine.name + ".kind",
+                   fmt::format("expected vllm or sglang: role {} under Megatron does not generate itself, "
+                               "found {}",
+                               role.name, enum_name(engine.kind)));
+    return {};
+  }
+  if (role.trainer == TrainerCode::deepspeed_chat ? !zero : kind != ShardingKind::none)
+    return refused(role.trainer == TrainerCode::deepspeed_chat ? "zero0, zero1, zero2 or zero3" : "none");
+  if (role.packed)
+    return bad(at + ".packed", fmt::format("expected false: trainer {} passes rectangles", code));
+  for (const Engine& engine : job.engines)
+    if (engine.kind != EngineKind::transformers)
+      return bad("engines." + engine.name + ".kind",
+                 fmt::format("expected transformers: trainer {} of role {} generates with its own model, "
+                             "found {}",
+                             code, role.name, enum_name(engine.kind)));
+  const auto gathers = [](const PhaseSpec& phase) {
+    return std::any_of(phase.actions.begin(), phase.actions.end(),
+                       [](const Action& action) { return action.verb == Verb::gather_logprobs; });
+  };
+  if (std::none_of(job.step.begin(), job.step.end(), gathers))
+    return bad(at + ".trainer", fmt::format("expected a step of its own with trainer {}, whose calls the "
+                                            "standard step does not make: state `step`, or leave trainer out",
+                                            code));
+  return {};
+}
+
 Status check_role(const Job& job, const Role& role) {
   const std::string at = "roles." + role.name;
   const Parallel& parallel = role.parallel;
   if (role.model == nullptr) return bad(at + ".model", "expected a model, found none");
   HEADROOM_TRY(check_attention_kernel(role));
+  HEADROOM_TRY(check_trainer(job, role));
   const Decoder& decoder = role.model->decoder;
   if (decoder.position == PositionKind::learned && job.batch.sequence_length() > decoder.max_positions)
     return bad("batch",
