@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace headroom {
 
@@ -44,8 +45,22 @@ MicroBatches micro_batches(const Job& job, const Role& role, Pass pass, std::int
     result.count = ceil_div(mine, result.sequences);
     result.tokens = result.sequences * length;
   }
+  result.valid = result.tokens;
   if (role.packed) result.tokens = round_up(result.tokens, std::max<std::int64_t>(1, micro.round_to));
   result.tokens_per_rank = ceil_div(result.tokens, split);
+  return result;
+}
+
+MicroBatches listed_batch(const Role& role, Pass pass, std::span<const std::int64_t> lengths) {
+  const MicroBatch& micro = pass == Pass::train ? role.train : role.forward;
+  MicroBatches result;
+  result.count = 1;
+  result.sequences = static_cast<std::int64_t>(lengths.size());
+  result.valid = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  result.tokens = role.packed
+                      ? round_up(result.valid, std::max<std::int64_t>(1, micro.round_to))
+                      : result.sequences * *std::max_element(lengths.begin(), lengths.end());
+  result.tokens_per_rank = ceil_div(result.tokens, role.parallel.ulysses * role.parallel.context);
   return result;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "simulator/job/job.h"
 
@@ -27,6 +28,7 @@ struct MicroBatches {
   std::int64_t sequences = 0;  ///< in the largest one
   std::int64_t tokens = 0;     ///< in the largest one, of all ranks of the sequence-parallel group together
   std::int64_t tokens_per_rank = 0;  ///< a rank's share: divided by ulysses · context, rounded up
+  std::int64_t valid = 0;            ///< of `tokens`, those that are no padding
 };
 
 /// The micro-batches of one rank's mini-batch (train) or of its share of the batch (forward), each sequence
@@ -36,5 +38,9 @@ struct MicroBatches {
 /// but at most s, contents spread evenly, so one can exceed b when sequences are long relative to it; with
 /// mixed lengths by `overshoot` too. Never more than the rank has. O(1).
 MicroBatches micro_batches(const Job& job, const Role& role, Pass pass, std::int64_t length);
+
+/// One micro-batch of sequences of these lengths (at least one): packed, their sum, padded up to
+/// `MicroBatch::round_to`; else a rectangle as wide as the longest.
+MicroBatches listed_batch(const Role& role, Pass pass, std::span<const std::int64_t> lengths);
 
 }  // namespace headroom

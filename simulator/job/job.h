@@ -47,6 +47,16 @@ struct Batch {
   bool operator==(const Batch&) const = default;
 };
 
+/// Micro-batches of one role's pass in one step as a run formed them: the tokens of each sequence of each
+/// micro-batch, in order, on one rank.
+struct ListedBatches {
+  int step = 0;
+  std::string role;
+  bool training = false;  ///< its update; false: its pass without gradients
+  std::vector<std::vector<std::int64_t>> micro_batches;
+  bool operator==(const ListedBatches&) const = default;
+};
+
 /// Lengths below the cap, when given: expected values beside the worst case. An executor whose job has a
 /// `max_total` pads rectangles to it instead of to the batch's lengths.
 struct Lengths {
@@ -54,6 +64,7 @@ struct Lengths {
   std::int64_t max_total = 0;                 ///< longest sequence met; 0: the cap
   double spread = 0;  ///< standard deviation of the tokens of k sequences, over the square root of k
   std::string source;
+  std::vector<ListedBatches> listed;  ///< passes whose sequences are known one by one; they decide the batches
   bool operator==(const Lengths&) const = default;
 };
 

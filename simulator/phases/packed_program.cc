@@ -81,6 +81,61 @@ void PackedProgram::create_states() {
   static_cast<void>(kHostState);
 }
 
+// --- Micro-batches
+
+/// The running step's list for the acting role, or of the latest step before it.
+const ListedBatches* PackedProgram::listed(Pass pass) const {
+  const ListedBatches* found = nullptr;
+  if (context_.listed == nullptr) return found;
+  for (const ListedBatches& one : *context_.listed)
+    if (one.role == acting().name && one.training == (pass == Pass::train) && one.step <= step_ &&
+        (found == nullptr || one.step > found->step))
+      found = &one;
+  return found;
+}
+
+std::vector<PackedProgram::Piece> PackedProgram::forward_pieces() const {
+  std::vector<Piece> out;
+  if (const ListedBatches* known = listed(Pass::forward)) {
+    for (const auto& lengths : known->micro_batches)
+      out.push_back({listed_batch(acting(), Pass::forward, lengths)});
+    return out;
+  }
+  const std::int64_t all = context_.packed_forward.count, runs = std::min<std::int64_t>(all, 2);
+  for (std::int64_t i = 0; i < runs; ++i)
+    out.push_back({context_.packed_forward, i == 0 ? 1 : static_cast<double>(all - 1)});
+  return out;
+}
+
+std::vector<std::vector<PackedProgram::Piece>> PackedProgram::train_pieces(
+    std::int64_t batch) const {
+  std::vector<std::vector<Piece>> out;
+  if (const ListedBatches* known = listed(Pass::train)) {
+    std::int64_t left = 0;  // sequences that the running mini-batch still takes
+    for (const auto& lengths : known->micro_batches) {
+      if (left <= 0) {
+        out.emplace_back();
+        left = context_.mini_batch;
+      }
+      out.back().push_back({listed_batch(role(), Pass::train, lengths)});
+      left -= static_cast<std::int64_t>(lengths.size());
+    }
+    return out;
+  }
+  const std::int64_t steps = std::max<std::int64_t>(
+      1, context_.epochs * (batch / std::max<std::int64_t>(1, context_.mini_batch)));
+  const std::int64_t all = std::max<std::int64_t>(1, context_.packed_train.count);
+  const std::int64_t runs = std::min<std::int64_t>(all, 3);
+  for (std::int64_t step = 0; step < std::min<std::int64_t>(steps, 2); ++step) {
+    const double times = step == 0 ? 1 : static_cast<double>(steps - 1);
+    std::vector<Piece>& pieces = out.emplace_back();
+    for (std::int64_t i = 0; i < runs; ++i)
+      pieces.push_back(
+          {context_.packed_train, i == 1 && runs == 3 ? times * static_cast<double>(all - 2) : times});
+  }
+  return out;
+}
+
 // --- One micro-batch
 
 void PackedProgram::repeat(double times) {
@@ -142,23 +197,21 @@ PackedProgram::Outputs PackedProgram::run(const MicroBatches& batch, Entropy ent
   return out;
 }
 
-Tensor PackedProgram::forward(const Experience& experience, Output output) {
-  if (context_.padded) return RoleProgram::forward(experience, output);
+Tensor PackedProgram::forward(const Experience&, Output output) {
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::activations);
   const bool training = std::exchange(model_->options().training, role().training_mode_forward);
-  const std::int64_t all = context_.packed_forward.count, runs = std::min<std::int64_t>(all, 2);
   std::vector<Tensor> results;
-  for (std::int64_t i = 0; i < runs; ++i) {
-    repeat(i == 0 ? 1 : static_cast<double>(all - 1));
+  for (const Piece& piece : forward_pieces()) {
+    repeat(piece.times);
     if (output == Output::logprobs) {
-      Outputs outputs = run(context_.packed_forward, role().loss.logprob_entropy);
+      Outputs outputs = run(piece.batch, acting().loss.logprob_entropy);
       outputs.logits.reset();
       results.push_back(std::move(outputs.logprobs));
       if (outputs.entropy.defined()) results.push_back(std::move(outputs.entropy));
     } else {
       const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
-      results.push_back(model_->forward(packed_input(context_.packed_forward)));
+      results.push_back(model_->forward(packed_input(piece.batch)));
     }
   }
   repeat(1);
@@ -168,62 +221,43 @@ Tensor PackedProgram::forward(const Experience& experience, Output output) {
 
 // --- Training
 
-Tensor PackedProgram::value_loss() {
+Tensor PackedProgram::value_loss(const MicroBatches& batch) {
   Tensor values;
   {
     const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
-    values = model_->forward(packed_input(context_.packed_train));
+    values = model_->forward(packed_input(batch));
   }
   Tensor wide = tape::to(std::move(values), DType::fp32);
   Tensor targets = tape_.empty(wide.shape(), DType::fp32, kInput);
   return tape::mse_loss(std::move(wide), std::move(targets));
 }
 
-Tensor PackedProgram::packed_loss() {
-  if (role().head != HeadKind::language_model) return value_loss();
-  Outputs outputs = run(context_.packed_train, role().loss.train_entropy);
+Tensor PackedProgram::packed_loss(const MicroBatches& batch) {
+  if (role().head != HeadKind::language_model) return value_loss(batch);
+  Outputs outputs = run(batch, role().loss.train_entropy);
   if (role().loss.keeps_logits) kept_logits_ = outputs.logits;
   return packed_policy_loss(tape_, role().loss, outputs.logprobs, outputs.entropy);
 }
 
-void PackedProgram::run_micro_batch(bool last) {
+void PackedProgram::run_micro_batch(const MicroBatches& batch, bool last) {
   if (runtime_) runtime_->set_gradient_sync(last || !role().sharding.defer_gradient_sync);
   Tensor scaled;
   {
     const tape::ComponentScope component(tape_, Component::activations);
-    scaled = tape::div_scalar(packed_loss());
+    scaled = tape::div_scalar(packed_loss(batch));
   }
   tape::backward(context_.engine, scaled);
   scaled.reset();
   kept_logits_.reset();
 }
 
-void PackedProgram::train_mini_batch(const Experience& experience, std::int64_t first, std::int64_t count) {
-  if (context_.padded) {
-    RoleProgram::train_mini_batch(experience, first, count);
-    return;
-  }
-  const std::int64_t all = std::max<std::int64_t>(1, context_.packed_train.count);
-  const std::int64_t runs = std::min<std::int64_t>(all, 3);
-  const double times = context_.repeat != nullptr ? *context_.repeat : 1;
-  for (std::int64_t i = 0; i < runs; ++i) {
-    repeat(i == 1 && runs == 3 ? times * static_cast<double>(all - 2) : times);
-    run_micro_batch(i + 1 == runs);
-  }
-  repeat(times);
-}
-
 void PackedProgram::train(const Experience& experience) {
-  if (context_.padded) {
-    RoleProgram::train(experience);
-    return;
-  }
-  const std::int64_t all = std::max<std::int64_t>(
-      1, context_.epochs * (experience.batch / std::max<std::int64_t>(1, context_.mini_batch)));
-  const std::int64_t runs = std::min<std::int64_t>(all, 2);
-  for (std::int64_t i = 0; i < runs; ++i) {
-    repeat(i == 0 ? 1 : static_cast<double>(all - 1));
-    train_mini_batch(experience, 0, context_.mini_batch);
+  for (const std::vector<Piece>& mini_batch : train_pieces(experience.batch)) {
+    for (std::size_t i = 0; i < mini_batch.size(); ++i) {
+      repeat(mini_batch[i].times);
+      run_micro_batch(mini_batch[i].batch, i + 1 == mini_batch.size());
+    }
+    repeat(mini_batch.front().times);
     optimizer_step();
   }
   repeat(1);

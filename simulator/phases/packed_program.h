@@ -14,7 +14,7 @@ namespace headroom::phases {
 ///
 /// Equal pieces of work repeat in memory, so of many micro-batches the first, one in between and the last are
 /// run (the first finds no gradients, the last one reduces deferred ones), of many optimizer steps two, of
-/// many forwards two; `RoleContext::repeat` says how many each stands for.
+/// many forwards two; `RoleContext::repeat` says how many each stands for. Listed ones are all run.
 class PackedProgram : public RoleProgram {
  public:
   explicit PackedProgram(const RoleContext& context) : RoleProgram(context) {}
@@ -30,7 +30,6 @@ class PackedProgram : public RoleProgram {
   void save() override;
 
  protected:
-  void train_mini_batch(const Experience& experience, std::int64_t first, std::int64_t count) override;
   void optimizer_step() override;
 
  private:
@@ -39,12 +38,20 @@ class PackedProgram : public RoleProgram {
     tape::Tensor logprobs, entropy;  ///< fp32 [tokens]
     tape::Tensor logits;             ///< as the model made them, while the caller holds them
   };
+  /// A micro-batch that is run, and for how many equal ones it stands.
+  struct Piece {
+    MicroBatches batch;
+    double times = 1;
+  };
+  const ListedBatches* listed(Pass pass) const;
+  std::vector<Piece> forward_pieces() const;
+  std::vector<std::vector<Piece>> train_pieces(std::int64_t batch) const;  ///< by optimizer step
   tape::ModelInput packed_input(const MicroBatches& batch);
   Outputs run(const MicroBatches& batch, Entropy entropy);
   Outputs fused(const tape::ModelInput& input, const tape::Tensor& labels);
-  tape::Tensor packed_loss();
-  tape::Tensor value_loss();
-  void run_micro_batch(bool last);
+  tape::Tensor packed_loss(const MicroBatches& batch);
+  tape::Tensor value_loss(const MicroBatches& batch);
+  void run_micro_batch(const MicroBatches& batch, bool last);
   void repeat(double times);
   /// Largest tensor, and the bytes of the root unit and a layer, in the stored dtype.
   struct Extent {

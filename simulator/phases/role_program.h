@@ -27,6 +27,7 @@ struct RoleContext {
   Stream first_stream = 1;                    ///< streams of its own from here on
   bool padded = true;                         ///< micro-batches are rectangles; false: packed tokens
   MicroBatches packed_train, packed_forward;  ///< when not padded
+  const std::vector<ListedBatches>* listed = nullptr;  ///< ... where the job knows them one by one
   Algorithm algorithm = Algorithm::ppo;       ///< decides the loss
   double* repeat = nullptr;                   ///< how many equal pieces of work the running one stands for
   std::int64_t world = 1, rank = 0;           ///< of the pool that the role is spread over
@@ -65,6 +66,13 @@ class RoleProgram {
   /// An action that this trainer's code does in its own way; nothing: as every trainer.
   virtual std::optional<Status> act(const Action&, Experience&) { return std::nullopt; }
 
+  /// Before forward() and train(): in which step, and for which role the weights work (a LoRA reference's
+  /// passes are the actor's with its adapters off).
+  void begin_pass(const Role& as, int step) {
+    acting_ = &as;
+    step_ = step;
+  }
+
   const Role& role() const { return context_.role; }
   tape::Model& model() { return *model_; }
 
@@ -80,7 +88,12 @@ class RoleProgram {
   /// What the optimizer works on.
   virtual std::vector<tape::Tensor> trainable();
 
+  /// The role that the running pass is of.
+  const Role& acting() const { return acting_ == nullptr ? role() : *acting_; }
+
   RoleContext context_;
+  const Role* acting_ = nullptr;
+  int step_ = -1;
   tape::Tape& tape_;
   std::unique_ptr<tape::Model> model_;
   std::unique_ptr<tape::AdamW> optimizer_;

@@ -139,6 +139,7 @@ Status Trainer::build(const Action& action) {
   context.world = ranks_of(job_, *role);
   context.rank = rank_;
   context.process = &buffers_;
+  context.listed = &job_.lengths.listed;
   if (!context.padded) {
     // Rectangles are as wide as the longest sequence, where that is known apart from the usual length.
     const bool widened = !role->packed && job_.lengths.max_total > 0;
@@ -270,6 +271,7 @@ Status Trainer::act(const Action& action, int step) {
   if (steps && with_optimizer_.count(p) == 0)
     return fail(
         fmt::format("{}: the optimizer of role {} has not been built", enum_name(action.verb), action.role));
+  p->begin_pass(*job_.role(action.role), step);
   return act_on_role(*p, action, step);
 }
 
