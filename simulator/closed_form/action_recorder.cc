@@ -7,8 +7,8 @@
 #include "simulator/memory/counting_memory.h"
 #include "simulator/memory/forwarding_memory.h"
 #include "simulator/memory/timed_memory.h"
-#include "simulator/phases/trainer.h"
 #include "simulator/phases/trainer_process.h"
+#include "simulator/trainer/trainer.h"
 
 namespace headroom::closed_form {
 namespace {
@@ -80,7 +80,7 @@ struct ActionRecorder::Program {
       : memory(true, runs_ahead(job)),
         noting(memory),
         timed(noting, hardware, job.pools.front().gpus_per_node),
-        trainer(job, timed, phases::traits_of(hardware), rank) {
+        trainer(job, timed, trainer::traits_of(hardware), rank) {
     trainer.repeat = &timed.repeat;
   }
 
@@ -94,7 +94,7 @@ struct ActionRecorder::Program {
   CountingMemory memory;
   EmptyNoting noting;
   TimedMemory timed;
-  phases::Trainer trainer;
+  trainer::Trainer trainer;
   std::vector<std::int32_t> layers;          ///< by module
   std::vector<std::int32_t> moments_layers;  ///< of the action that ran last
 };

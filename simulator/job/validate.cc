@@ -100,21 +100,26 @@ Status check_attention_kernel(const Role& role) {
   return {};
 }
 
-/// Which trainer's code runs on which sharding: of the plain loop all but ZeRO, of others their own.
+bool is_zero(ShardingKind kind) {
+  return kind == ShardingKind::zero0 || kind == ShardingKind::zero1 || kind == ShardingKind::zero2 ||
+         kind == ShardingKind::zero3;
+}
+
+/// Which trainer's code runs on which sharding.
 Status check_trainer(const Job& job, const Role& role) {
   const std::string at = "roles." + role.name;
   const ShardingKind kind = role.sharding.kind;
   const std::string_view code = enum_name(role.trainer);
-  const bool zero = kind == ShardingKind::zero0 || kind == ShardingKind::zero1 ||
-                    kind == ShardingKind::zero2 || kind == ShardingKind::zero3;
+  const bool zero = is_zero(kind);
   const auto refused = [&](const char* expected) {
     return bad(at + ".sharding.kind",
                fmt::format("expected {} under trainer {}, found {}", expected, code, enum_name(kind)));
   };
   if (role.trainer == TrainerCode::plain) {
-    if (zero || kind == ShardingKind::data_parallel) return refused("none, fsdp1, fsdp2 or megatron");
+    if (kind == ShardingKind::data_parallel) return refused("none, fsdp1, fsdp2, megatron or zero0 to zero3");
     if (kind == ShardingKind::megatron && role.lora)
-      return bad(at + ".lora", "expected none under sharding megatron, which has no program for adapters yet");
+      return bad(at + ".lora",
+                 "expected none under sharding megatron, which has no program for adapters yet");
     for (const Engine& engine : job.engines)
       if (kind == ShardingKind::megatron && engine.role == role.name && inside_trainer(engine))
         return bad("engines." + engine.name + ".kind",
@@ -265,6 +270,12 @@ Status check_phases(const Job& job, const std::vector<PhaseSpec>& phases, const 
         return bad(what, fmt::format("no role is named {}", action.role));
       if (!action.engine.empty() && job.engine(action.engine) == nullptr)
         return bad(what, fmt::format("no engine is named {}", action.engine));
+      const Role* role = job.role(action.role);
+      if ((action.verb == Verb::load || action.verb == Verb::offload) && role != nullptr &&
+          is_zero(role->sharding.kind))
+        return bad(what,
+                   fmt::format("expected none of role {}: no program moves what a DeepSpeed engine holds",
+                               role->name));
       if (action.role.empty() && action.engine.empty() && action.verb != Verb::experience)
         return bad(what, "expected a role or an engine, found none");
     }

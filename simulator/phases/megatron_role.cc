@@ -5,13 +5,13 @@
 #include <algorithm>
 
 #include "models/sharding/ranks.h"
-#include "simulator/phases/policy_loss.h"
 #include "simulator/tape/megatron/loss.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/losses.h"
 #include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/token_losses.h"
 #include "simulator/tape/operations/views.h"
+#include "simulator/trainer/packed_loss.h"
 
 namespace headroom::phases {
 namespace {
@@ -196,7 +196,8 @@ Tensor MegatronRole::training_loss(Tensor hidden) {
   if (role().head == HeadKind::language_model) {
     const Outputs outputs = token_outputs(std::move(hidden), role().loss.train_entropy);
     const bool bonus = role().loss.train_entropy == Entropy::backward;
-    return packed_policy_loss(tape_, role().loss, outputs.logprobs, bonus ? outputs.entropy : Tensor());
+    return trainer::packed_policy_loss(tape_, role().loss, outputs.logprobs,
+                                       bonus ? outputs.entropy : Tensor());
   }
   Tensor normed = stage_->final_norm(std::move(hidden));
   Tensor values = stage_->values(std::move(normed));
@@ -280,7 +281,7 @@ void MegatronRole::move_weights(bool to_device) {
   }
 }
 
-void MegatronRole::move(unsigned parts, bool to_device, bool) {
+void MegatronRole::move(unsigned parts, bool to_device) {
   if ((parts & kWeights) != 0) move_weights(to_device);
   if ((parts & kGradients) != 0 && buffers_)
     to_device ? buffers_->load_gradients() : buffers_->release_gradients();

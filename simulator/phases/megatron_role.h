@@ -4,13 +4,17 @@
 #include <memory>
 #include <utility>
 
-#include "simulator/phases/role_program.h"
 #include "simulator/tape/megatron/gradient_buffers.h"
 #include "simulator/tape/megatron/optimizer.h"
 #include "simulator/tape/megatron/schedule.h"
 #include "simulator/tape/megatron/stage.h"
+#include "simulator/trainer/loop.h"
 
 namespace headroom::phases {
+
+using trainer::Experience;
+using trainer::RoleContext;
+using trainer::Store;
 
 /// A role under Megatron-Core on one rank of its pipeline: its stage's layers, gradient buffers and optimizer
 /// shards, micro-batches of packed tokens by the pipeline's schedule.
@@ -22,16 +26,18 @@ namespace headroom::phases {
 ///
 /// Of many micro-batches those are run after which memory only repeats, of many optimizer steps and forwards
 /// two; `RoleContext::repeat` says how many each stands for, the pipeline's bubble included.
-class MegatronRole : public RoleProgram {
+class MegatronRole : public Store {
  public:
-  explicit MegatronRole(const RoleContext& context) : RoleProgram(context) {}
+  explicit MegatronRole(const RoleContext& context) : Store(context) {}
 
   Status build() override;
   void build_optimizer() override;
   void create_states() override;
-  tape::Tensor forward(const Experience& experience, Output output) override;
-  void train(const Experience& experience) override;
-  void move(unsigned parts, bool to_device, bool first_step) override;
+  tape::Tensor forward(const Experience& experience, Output output);
+  void train(const Experience& experience);
+  void backward(const tape::Tensor&) override {}  // the pipeline's schedule does it
+  void step() override {}
+  void move(unsigned parts, bool to_device) override;
   void release(unsigned parts) override;
   void sync_weights(const WeightSync& sync) override;
   void save() override;
@@ -70,6 +76,19 @@ class MegatronRole : public RoleProgram {
   tape::Tensor input_gradient_;  ///< sent to the stage before; the schedule holds it until the next one
   Bytes largest_gathered_ = 0;   ///< the model's largest weight, whole
   Bytes largest_local_ = 0;      ///< ... one rank's part of it
+};
+
+/// The loop of a pipeline: the schedule runs micro-batches stage by stage.
+class PipelinedLoop : public trainer::Loop {
+ public:
+  explicit PipelinedLoop(MegatronRole& role) : Loop(role), role_(role) {}
+  tape::Tensor forward(const Experience& experience, Output output) override {
+    return role_.forward(experience, output);
+  }
+  void train(const Experience& experience) override { role_.train(experience); }
+
+ private:
+  MegatronRole& role_;
 };
 
 }  // namespace headroom::phases

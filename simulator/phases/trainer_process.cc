@@ -12,7 +12,7 @@
 #include "simulator/memory/simulated_memory.h"
 #include "simulator/memory/timed_memory.h"
 #include "simulator/phases/run_recorder.h"
-#include "simulator/phases/trainer.h"
+#include "simulator/trainer/trainer.h"
 
 namespace headroom {
 namespace {
@@ -135,7 +135,7 @@ class ProgramProcess final : public TrainerProcess {
                  Arguments&&... arguments)
       : blocks_(std::forward<Arguments>(arguments)...),
         timed_(blocks_.memory(), hardware, pool.gpus_per_node),
-        program_(job, timed_, phases::traits_of(hardware), rank) {
+        program_(job, timed_, trainer::traits_of(hardware), rank) {
     program_.repeat = &timed_.repeat;
     program_.unused = [this] {
       const State state = blocks_.now();
@@ -179,7 +179,7 @@ class ProgramProcess final : public TrainerProcess {
  private:
   Blocks blocks_;
   TimedMemory timed_;
-  phases::Trainer program_;
+  trainer::Trainer program_;
 };
 
 }  // namespace

@@ -37,10 +37,13 @@ struct ZeroOptions {
 class ZeroEngine {
  public:
   virtual ~ZeroEngine() = default;
-  /// engine.backward(loss).
-  virtual void backward(const Tensor& loss) = 0;
+  /// engine.backward(loss) of one micro-batch. `last`: of those whose gradients add up to a step's; stages 0
+  /// and 1 reduce with it, 2 and 3 with every one.
+  virtual void backward(const Tensor& loss, bool last) = 0;
   /// engine.step(); `overflow`: infinities were found, the update is skipped.
   virtual void step(bool overflow) = 0;
+  /// The optimizer's states come to exist now (a resumed run).
+  virtual void create_states() = 0;
 };
 
 /// The engine of a stage. `model` and `engine` must outlive it.

@@ -174,7 +174,8 @@ void Zero3::build_optimizer() {
 
 // --- Backward
 
-void Zero3::backward(const Tensor& loss) {
+void Zero3::backward(const Tensor& loss, bool last) {
+  last_ = last;
   const ComponentScope component(tape_, Component::temporaries);
   {
     const Tensor wide = to(loss, DType::fp32);
@@ -249,6 +250,7 @@ void Zero3::offload_gradient(std::size_t parameter) {
         .run();
     Work(tape_, OperationKind::host_to_device, kReturned).in(on_host).out(returned).run();
   }
+  if (!last_) return;
   Tensor squares;  // of the norms of pieces
   for (std::int64_t at = 0; at < part; at += kNormPiece) {
     const Tensor norm = zero_norm(tape_.alias(returned, Shape{std::min(kNormPiece, part - at)}, at));
@@ -315,14 +317,21 @@ void Zero3::sum_norms() {
   }
 }
 
+void Zero3::make_states(SubGroup& group) {
+  if (group.average.defined()) return;
+  const ComponentScope component(tape_, Component::optimizer);
+  for (Tensor* moment : {&group.average, &group.square_average})
+    *moment = options_.offload_optimizer ? tape_.empty_host({group.elements}, DType::fp32, HostKind::pageable)
+                                         : tape_.empty({group.elements}, DType::fp32, kState);
+}
+
+void Zero3::create_states() {
+  for (SubGroup& group : sub_groups_) make_states(group);
+}
+
 void Zero3::step_on_host() {
   sum_norms();
-  const ComponentScope component(tape_, Component::optimizer);
-  for (SubGroup& group : sub_groups_) {
-    if (group.average.defined()) continue;
-    group.average = tape_.empty_host({group.elements}, DType::fp32, HostKind::pageable);
-    group.square_average = tape_.empty_host({group.elements}, DType::fp32, HostKind::pageable);
-  }
+  create_states();
   if (!tape_.wants_operations()) return;
   std::int64_t before = 0;
   for (const SubGroup& group : sub_groups_) {
@@ -369,10 +378,7 @@ void Zero3::step_on_device() {
     }
     zero_clip_factor(tape_);
     const ComponentScope states(tape_, Component::optimizer);
-    if (!group.average.defined()) {
-      group.average = tape_.empty({group.elements}, DType::fp32, kState);
-      group.square_average = tape_.empty({group.elements}, DType::fp32, kState);
-    }
+    make_states(group);
     adamw_work(tape_, kStep, group.master, wide, group.average, group.square_average);
   }
   reported_norm_ = global_norm_;

@@ -25,8 +25,9 @@ class Zero3 : public ZeroEngine {
  public:
   Zero3(Model& model, Engine& engine, const ZeroOptions& options);
 
-  void backward(const Tensor& loss) override;
+  void backward(const Tensor& loss, bool last) override;
   void step(bool overflow) override;
+  void create_states() override;
 
  private:
   struct SubGroup {
@@ -51,6 +52,7 @@ class Zero3 : public ZeroEngine {
   void barrier();
   void offload_gradient(std::size_t parameter);
   void step_on_device();
+  void make_states(SubGroup& group);
   void step_on_host();
   void sum_norms();
   void gradient_ready(std::size_t parameter);
@@ -79,6 +81,7 @@ class Zero3 : public ZeroEngine {
   std::vector<Tensor> norms_;         ///< offload: of each parameter's gradient, until the step's end
   std::vector<std::size_t> waiting_;  ///< parameters whose gradients lie in the bucket
   std::int64_t in_bucket_ = 0;
+  bool last_ = true;  ///< the running backward completes gradients
 };
 
 }  // namespace headroom::tape

@@ -117,7 +117,10 @@ Tensor ZeroPartitioned::slice_of(const Group& group, const ZeroParameter& p, con
 
 // --- Backward
 
-void ZeroPartitioned::backward(const Tensor& loss) {
+void ZeroPartitioned::backward(const Tensor& loss, bool last) {
+  last_ = last;
+  for (Tensor& bucket : buckets_) bucket.reset();
+  buckets_.clear();
   const ComponentScope component(tape_, Component::temporaries);
   {
     const ComponentScope communication(tape_, Component::communication);
@@ -136,6 +139,7 @@ void ZeroPartitioned::backward(const Tensor& loss) {
 }
 
 void ZeroPartitioned::gradient_ready(Place place) {
+  if (options_.stage < 2 && !last_) return;  // they add up where they are
   const std::uint16_t operation = tape_.operation();
   tape_.set_operation(0);
   const ZeroParameter& p = groups_[place.group].parameters[place.index];
@@ -268,20 +272,31 @@ void ZeroPartitioned::offload_gradient(Group& group, const ZeroParameter& p) {
 }
 
 void ZeroPartitioned::finish_backward() {
+  if (options_.stage < 2 && !last_) return;  // buckets stay to the next one
   reduce_bucket();
   drop_reduced();
   if (!options_.offload_optimizer)
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      averaged_[g].clear();
-      for (const ZeroParameter& p : groups_[g].parameters)
-        if (owned(groups_[g], p) && (*p.slot)->grad != nullptr)
-          averaged_[g].push_back(slice_of(groups_[g], p, p.slot->grad()));
-    }
+    for (std::size_t g = 0; g < groups_.size(); ++g) average_group(g);
   for (Tensor& bucket : buckets_) bucket.reset();
   buckets_.clear();
   own_gradients_.reset();
   for (const Group& group : groups_)
     for (const ZeroParameter& p : group.parameters) tape_.set_grad(*p.slot, {});
+}
+
+/// This rank's parts; those of later micro-batches are added to the first one's.
+void ZeroPartitioned::average_group(std::size_t g) {
+  std::vector<Tensor> fresh;
+  for (const ZeroParameter& p : groups_[g].parameters)
+    if (owned(groups_[g], p) && (*p.slot)->grad != nullptr)
+      fresh.push_back(slice_of(groups_[g], p, p.slot->grad()));
+  if (averaged_[g].empty()) {
+    averaged_[g] = std::move(fresh);
+    return;
+  }
+  const GradMode no_grad(tape_, false);
+  for (std::size_t i = 0; i < std::min(fresh.size(), averaged_[g].size()); ++i)
+    add_in_place(averaged_[g][i], fresh[i]);
 }
 
 // --- Step
@@ -345,10 +360,7 @@ void ZeroPartitioned::step_group(Group& group, std::vector<Tensor>& gradients) {
   gradients.clear();
   zero_clip_factor(tape_);
   const ComponentScope component(tape_, Component::optimizer);
-  if (!group.average.defined()) {
-    group.average = tape_.empty({group.partition}, DType::fp32, kState);
-    group.square_average = tape_.empty({group.partition}, DType::fp32, kState);
-  }
+  make_states(group);
   if (tape_.wants_operations()) {
     adamw_work(tape_, kStep, group.master, wide, group.average, group.square_average);
     copy_in_place(group.flat, group.master);
@@ -356,16 +368,23 @@ void ZeroPartitioned::step_group(Group& group, std::vector<Tensor>& gradients) {
   }
 }
 
+void ZeroPartitioned::make_states(Group& group) {
+  if (group.average.defined()) return;
+  const ComponentScope component(tape_, Component::optimizer);
+  for (Tensor* moment : {&group.average, &group.square_average})
+    *moment = options_.offload_optimizer
+                  ? tape_.empty_host({group.partition}, DType::fp32, HostKind::pageable)
+                  : tape_.empty({group.partition}, DType::fp32, kState);
+}
+
+void ZeroPartitioned::create_states() {
+  for (Group& group : groups_) make_states(group);
+}
+
 /// The update runs on the host; the updated part visits the device in fp32 before it is narrowed.
 void ZeroPartitioned::step_on_host() {
   for (Group& group : groups_) {
-    {
-      const ComponentScope component(tape_, Component::optimizer);
-      if (!group.average.defined()) {
-        group.average = tape_.empty_host({group.partition}, DType::fp32, HostKind::pageable);
-        group.square_average = tape_.empty_host({group.partition}, DType::fp32, HostKind::pageable);
-      }
-    }
+    make_states(group);
     if (tape_.wants_operations()) {
       mul_in_place(group.host_gradient);
       adamw_work(tape_, kHostStep, group.master, group.host_gradient, group.average, group.square_average);

@@ -23,8 +23,9 @@ class ZeroPartitioned : public ZeroEngine {
  public:
   ZeroPartitioned(Model& model, Engine& engine, const ZeroOptions& options);
 
-  void backward(const Tensor& loss) override;
+  void backward(const Tensor& loss, bool last) override;
   void step(bool overflow) override;
+  void create_states() override;
 
  private:
   struct Group {
@@ -51,8 +52,10 @@ class ZeroPartitioned : public ZeroEngine {
   void keep_gradient(Group& group, const ZeroParameter& parameter);
   void offload_gradient(Group& group, const ZeroParameter& parameter);
   void finish_backward();
+  void average_group(std::size_t group);
   void check_overflow();
   void step_group(Group& group, std::vector<Tensor>& gradients);
+  void make_states(Group& group);
   void step_on_host();
   bool owned(const Group& group, const ZeroParameter& p) const { return slice(group, p).elements > 0; }
   /// This rank's part of a parameter: where it begins in it and how long it is.
@@ -74,6 +77,7 @@ class ZeroPartitioned : public ZeroEngine {
   Tensor staging_, host_staging_;       ///< offload: room for the largest parameter, between the two
   Tensor global_norm_, reported_norm_;  ///< of the last step: the optimizer's and the engine's
   // While a backward runs.
+  bool last_ = true;  ///< it completes gradients
   std::vector<Tensor> buckets_;
   std::size_t bucket_ = 0;
   std::int64_t in_bucket_ = 0;

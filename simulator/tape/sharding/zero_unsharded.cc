@@ -96,6 +96,10 @@ void ZeroUnsharded::make_states(Group& group) {
   group.square_average = tape_.empty({group.partition}, DType::fp32, kState);
 }
 
+void ZeroUnsharded::create_states() {
+  for (Group& group : groups_) make_states(group);
+}
+
 // --- Backward
 
 std::vector<Tensor> ZeroUnsharded::gradients_in_order() const {
@@ -105,7 +109,7 @@ std::vector<Tensor> ZeroUnsharded::gradients_in_order() const {
   return out;
 }
 
-void ZeroUnsharded::backward(const Tensor& loss) {
+void ZeroUnsharded::backward(const Tensor& loss, bool last) {
   const ComponentScope component(tape_, Component::temporaries);
   if (!narrow_masters()) {
     // Nothing to scale: autograd starts from the loss itself.
@@ -113,12 +117,13 @@ void ZeroUnsharded::backward(const Tensor& loss) {
     for (const ParameterSlot& slot : model_.parameters()) tape_.set_grad(*slot.tensor, {});
     tape::backward(engine_, loss);
     accumulate_wide();
+    if (last) reduce_wide();
     return;
   }
   Tensor scaled = zero_scaled_loss(to(loss, DType::fp32), logged_loss_);
   tape::backward(engine_, scaled);
   scaled.reset();
-  reduce_all();
+  if (last) reduce_all();
 }
 
 void ZeroUnsharded::reduce_all() {
@@ -140,12 +145,16 @@ void ZeroUnsharded::reduce_all() {
   flush();
 }
 
-/// Every gradient is added to its place in fp32; the flat ones are reduced in the model's dtype.
+/// Every gradient is added to its place in fp32.
 void ZeroUnsharded::accumulate_wide() {
   const ComponentScope component(tape_, Component::temporaries);
   for (const Group& group : groups_)
     for (const ZeroParameter& p : group.parameters)
       if ((*p.slot)->grad != nullptr) const Tensor wide = tape_.empty({p.elements}, DType::fp32, kWiden);
+}
+
+/// The flat gradients are reduced in the model's dtype.
+void ZeroUnsharded::reduce_wide() {
   const ComponentScope communication(tape_, Component::communication);
   std::int64_t elements = 0, count = 0;
   const auto flush = [&] {

@@ -17,8 +17,9 @@ class ZeroUnsharded : public ZeroEngine {
  public:
   ZeroUnsharded(Model& model, Engine& engine, const ZeroOptions& options);
 
-  void backward(const Tensor& loss) override;
+  void backward(const Tensor& loss, bool last) override;
   void step(bool overflow) override;
+  void create_states() override;
 
  private:
   struct Group {
@@ -34,6 +35,7 @@ class ZeroUnsharded : public ZeroEngine {
   void clip_wide();
   void reduce_all();
   void accumulate_wide();
+  void reduce_wide();
   void make_states(Group& group);
   std::vector<Tensor> gradients_in_order() const;
 

@@ -62,7 +62,7 @@ TEST(ZeroPartitioned, OffloadLooksForOverflowInBf16Too) {
     chosen.offload_optimizer = true;
     ZeroRun run(chosen);
     Tensor loss = run.loss();
-    const Sizes reduced = run.allocations([&] { run.engine().backward(loss); }, 2);
+    const Sizes reduced = run.allocations([&] { run.engine().backward(loss, true); }, 2);
     Sizes last;  // the first parameter's gradient comes last but for the tied table: the positions' table
     const std::int64_t tokens = 48 * 16;
     append(last, {8 * tokens, 8});
@@ -89,7 +89,7 @@ TEST(ZeroPartitioned, SeparateGradientsAreJoinedWhole) {
   for (const TinyParameter& p : tiny_parameters()) all += p.elements;
   Sizes compute;
   const Sizes reduced =
-      run.allocations([&] { compute = run.allocations([&] { run.engine().backward(loss); }); }, 2);
+      run.allocations([&] { compute = run.allocations([&] { run.engine().backward(loss, true); }); }, 2);
   EXPECT_EQ(reduced, Sizes{2 * all});
   EXPECT_EQ(std::count(compute.begin(), compute.end(), 2 * kBucket), 0);
 }
@@ -97,7 +97,7 @@ TEST(ZeroPartitioned, SeparateGradientsAreJoinedWhole) {
 TEST(ZeroPartitioned, ContiguousGradientsTakeTwoBuckets) {
   ZeroRun run(options(2));
   Tensor loss = run.loss();
-  const Sizes compute = run.allocations([&] { run.engine().backward(loss); });
+  const Sizes compute = run.allocations([&] { run.engine().backward(loss, true); });
   EXPECT_EQ(Sizes(compute.begin(), compute.begin() + 2), (Sizes{2 * kBucket, 2 * kBucket}));
 }
 
@@ -123,7 +123,7 @@ TEST(ZeroUnsharded, Bf16GradientsAreAddedGroupByGroupAndStayUntilTheNextBackward
   chosen.loss_scaling = false;
   ZeroRun run(chosen);
   Tensor loss = run.loss();
-  const Sizes backward = run.allocations([&] { run.engine().backward(loss); });
+  const Sizes backward = run.allocations([&] { run.engine().backward(loss, true); });
   loss.reset();
   EXPECT_EQ(backward.front(), 2);  // the logged loss, in its own dtype; nothing is scaled
   Sizes tail;
@@ -188,7 +188,7 @@ TEST(Zero3, OffloadedPartsFollowWhatTheyAreGatheredInto) {
 TEST(Zero3, OffloadedGradientsComeBackForTheirNormsAndWide) {
   ZeroRun run(offloaded());
   Tensor loss = run.loss();
-  const Sizes reduced = run.allocations([&] { run.engine().backward(loss); }, 2);
+  const Sizes reduced = run.allocations([&] { run.engine().backward(loss, true); }, 2);
   std::int64_t all = 0;
   for (const TinyParameter& p : tiny_parameters()) all += p.elements;
   Sizes expected = {2 * all};  // joined, interleaved by rank
@@ -205,7 +205,7 @@ TEST(Zero3, OffloadedStepSumsNormsAndGathersPersistentParametersTogether) {
   ZeroRun run(offloaded());
   {
     Tensor loss = run.loss();
-    run.engine().backward(loss);
+    run.engine().backward(loss, true);
   }
   Sizes flags;
   const Sizes step = run.allocations([&] { flags = run.allocations([&] { run.engine().step(false); }, 2); });
@@ -228,7 +228,7 @@ TEST(Zero3, SkippedOffloadedStepGathersNothing) {
   ZeroRun run(offloaded());
   {
     Tensor loss = run.loss();
-    run.engine().backward(loss);
+    run.engine().backward(loss, true);
   }
   EXPECT_EQ(run.allocations([&] { run.engine().step(true); }), Sizes{});
 }
@@ -239,7 +239,7 @@ TEST(Zero3, GradientsThatRanksDoNotDivideArePadded) {
   chosen.ranks = 3;
   ZeroRun run(chosen);
   Tensor loss = run.loss();
-  const Sizes reduced = run.allocations([&] { run.engine().backward(loss); }, 2);
+  const Sizes reduced = run.allocations([&] { run.engine().backward(loss, true); }, 2);
   Sizes expected;
   std::int64_t parts = 0;
   for (const TinyParameter& p : tiny_parameters()) {
@@ -275,7 +275,7 @@ TEST(Zero3, CheckpointedLayersStayGatheredAfterBackward) {
     ZeroRun run(options(3), checkpoints);
     {
       Tensor loss = run.loss();
-      run.engine().backward(loss);
+      run.engine().backward(loss, true);
     }
     EXPECT_EQ(gathered(run.memory()), tables + (checkpoints ? layer : 0));
     run.engine().step(true);
@@ -290,7 +290,7 @@ TEST(Zero, WideLossIsGoneWhenTheLastGradientsAreReduced) {
     ZeroRun run(options(stage));
     Tensor loss = run.loss();
     const std::size_t first = run.memory().events().size();
-    run.engine().backward(loss);
+    run.engine().backward(loss, true);
     std::set<std::uint32_t> numbers;
     for (std::size_t i = first; i < run.memory().events().size(); ++i) {
       const MemoryEvent& event = run.memory().events()[i];

@@ -1,9 +1,8 @@
-#include "simulator/phases/trl_grpo_role.h"
+#include "simulator/trainer/trl_grpo_role.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "simulator/phases/token_logprob.h"
 #include "simulator/tape/core/autocast.h"
 #include "simulator/tape/generate/sample.h"
 #include "simulator/tape/modules/layers.h"
@@ -13,8 +12,9 @@
 #include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/reduce.h"
 #include "simulator/tape/operations/views.h"
+#include "simulator/trainer/token_logprob.h"
 
-namespace headroom::phases {
+namespace headroom::trainer {
 namespace {
 
 using tape::Tensor;
@@ -24,7 +24,6 @@ const std::uint16_t kPrompts = tape::operation_name("prompts"),
                     kCompletion = tape::operation_name("completion_ids"),
                     kRewards = tape::operation_name("rewards"),
                     kTrainingLoss = tape::operation_name("training_loss"),
-                    kWarmup = tape::operation_name("caching_allocator_warmup"),
                     kItems = tape::operation_name("num_items_in_batch"),
                     kMetric = tape::operation_name("metric"), kIndex = tape::operation_name("aten::index"),
                     kNorm = tape::operation_name("grad_norm");
@@ -89,34 +88,6 @@ class WithoutAdapters {
 
 }  // namespace
 
-Status TrlGrpoRole::build() {
-  // from_pretrained(device_map="auto") tries the device with a number and loads onto it: buffers first, then
-  // room for all weights is taken at once and given back to the cache, into which the weights come.
-  tape_.empty({1}, DType::int64, kWarmup).reset();
-  tape_.set_stopped(true);
-  const Status built = RoleProgram::build();
-  tape_.set_stopped(false);
-  HEADROOM_TRY(built);
-  const auto load = [&](const Tensor& tensor) {
-    if (tensor.defined() && tensor->storage->block == kNoBlock)
-      tape_.regrow_storage(tensor, tensor->storage->bytes);
-  };
-  for (const Tensor* buffer : model_->buffers()) load(*buffer);
-  const auto is_adapter = [](const tape::ParameterSlot& slot) {
-    return slot.name.find(".lora_") != std::string::npos;
-  };
-  Bytes weights = 0;
-  for (const tape::ParameterSlot& slot : model_->parameters())
-    if (!is_adapter(slot)) weights += slot.tensor->bytes();
-  // What the cache already holds unused is left out.
-  const Bytes unused = context_.unused ? context_.unused() : 0;
-  tape_.empty({std::max<Bytes>(0, weights - unused) / 2 * 2}, DType::uint8, kWarmup).reset();
-  for (const tape::ParameterSlot& slot : model_->parameters())
-    if (!is_adapter(slot)) load(*slot.tensor);
-  for (const tape::ParameterSlot& slot : model_->parameters()) load(*slot.tensor);
-  return {};
-}
-
 std::optional<Status> TrlGrpoRole::act(const Action& action, Experience& e) {
   switch (action.verb) {
     case Verb::take_prompts:
@@ -136,7 +107,7 @@ std::optional<Status> TrlGrpoRole::act(const Action& action, Experience& e) {
       return Status{};
     case Verb::forward:
       if (action.role != role().name && role().lora) {
-        const WithoutAdapters plain(*model_);
+        const WithoutAdapters plain(model());
         e.ref_logprobs = all_logprobs(e);
       } else {
         (action.role == role().name && role().trained ? e.old_logprobs : e.ref_logprobs) = all_logprobs(e);
@@ -155,18 +126,17 @@ std::optional<Status> TrlGrpoRole::act(const Action& action, Experience& e) {
     }
     case Verb::backward:
       // Accelerate's own division by steps of accumulation.
-      tape::backward(context_.engine, tape::div_scalar(loss_));
+      store_.backward(tape::div_scalar(loss_));
       return Status{};
     case Verb::drop_outputs:
       loss_ = tape::detach(loss_);
       return Status{};
     case Verb::optimizer_step: {
-      const tape::GradMode no_grad(tape_, false);
-      (action.parts & kGradients) != 0 ? clip() : optimizer_->step();
+      (action.parts & kGradients) != 0 ? clip() : store_.update();
       return Status{};
     }
     case Verb::release:
-      optimizer_->zero_grad();
+      store_.release(kGradients);
       return Status{};
     default:
       return std::nullopt;
@@ -178,7 +148,7 @@ Tensor TrlGrpoRole::call(const tape::ModelInput& input) {
   Tensor logits;
   {
     const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
-    logits = model_->forward(input);
+    logits = model().forward(input);
   }
   if (!role().precision.autocast) return logits;
   const tape::ComponentScope component(tape_, Component::logits);
@@ -188,7 +158,7 @@ Tensor TrlGrpoRole::call(const tape::ModelInput& input) {
 void TrlGrpoRole::generate_completions(Experience& e) {
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
-  const WithoutCheckpoints plain(*model_);
+  const WithoutCheckpoints plain(model());
   Tensor ids = tape_.empty({e.batch, e.prompt}, DType::int64, kPrompts);
   tape::SampleOptions options;
   options.new_tokens = e.response;
@@ -201,7 +171,7 @@ void TrlGrpoRole::generate_completions(Experience& e) {
   // PEFT generates with the model inside its wrapper, which Accelerate's forward does not reach.
   if (!role().lora) options.forward = [this](const tape::ModelInput& input) { return call(input); };
   // The caller reads the sequences on the host, up to their end.
-  const Tensor sequences = tape::sample(*model_, ids, options);
+  const Tensor sequences = tape::sample(model(), ids, options);
   small_tensors(kEndSearch);
 }
 
@@ -284,7 +254,7 @@ Tensor TrlGrpoRole::logprobs(const Tensor& ids, const Tensor& mask, std::int64_t
 Tensor TrlGrpoRole::all_logprobs(const Experience& e) {
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
-  const WithoutCheckpoints plain(*model_);
+  const WithoutCheckpoints plain(model());
   std::vector<Tensor> parts;
   for (std::int64_t i = 0; i < e.batch; i += context_.micro_batch) {
     const std::int64_t count = std::min(context_.micro_batch, e.batch - i);
@@ -350,8 +320,9 @@ void TrlGrpoRole::add_up_loss() {
 }
 
 void TrlGrpoRole::clip() {
-  if (role().optimizer.clip) clip_gradients();
+  const tape::GradMode no_grad(tape_, false);
+  store_.clip();
   norm_ = tape_.empty({}, DType::fp32, kNorm);
 }
 
-}  // namespace headroom::phases
+}  // namespace headroom::trainer

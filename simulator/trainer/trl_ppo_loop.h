@@ -5,7 +5,7 @@
 
 #include "simulator/tape/modules/model.h"
 
-namespace headroom::phases {
+namespace headroom::trainer {
 
 /// The variables of PPOTrainer's `train` that outlive its statements. Each holds its tensor until the
 /// statement that assigns it again is over, or until the trainer deletes it; so scores of a whole batch of
@@ -63,4 +63,4 @@ void make_ppo_loss(PpoLoop& loop, std::int64_t prompt);
 /// Clip fractions, the entropy of the whole distribution, and so on.
 void make_ppo_statistics(PpoLoop& loop, tape::Tape& tape);
 
-}  // namespace headroom::phases
+}  // namespace headroom::trainer

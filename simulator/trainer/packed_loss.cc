@@ -1,9 +1,9 @@
-#include "simulator/phases/policy_loss.h"
+#include "simulator/trainer/packed_loss.h"
 
 #include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/reduce.h"
 
-namespace headroom::phases {
+namespace headroom::trainer {
 namespace {
 
 using tape::Tensor;
@@ -48,4 +48,4 @@ Tensor packed_policy_loss(tape::Tape& tape, const LossSpec& loss, const Tensor& 
   return total;
 }
 
-}  // namespace headroom::phases
+}  // namespace headroom::trainer

@@ -1,4 +1,4 @@
-#include "simulator/phases/trainer.h"
+#include "simulator/trainer/trainer.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 #include "simulator/tape/operations/reduce.h"
 #include "simulator/tape/operations/views.h"
 
-namespace headroom::phases {
+namespace headroom::trainer {
 namespace {
 
 using tape::Tensor;
@@ -73,12 +73,12 @@ void Trainer::mark(Bytes bytes) {
   if (bytes > 0) tape_.empty({bytes}, DType::uint8, kMarker).reset();
 }
 
-RoleProgram* Trainer::program(const std::string& role) {
+Trainer::RoleProgram* Trainer::program(const std::string& role) {
   // A LoRA reference is the actor with its adapters off.
   const Role* known = job_.role(role);
   const bool shares = known != nullptr && !known->shares_weights_of.empty();
   const auto found = programs_.find(shares ? known->shares_weights_of : role);
-  return found == programs_.end() ? nullptr : found->second.get();
+  return found == programs_.end() ? nullptr : &found->second;
 }
 
 bool Trainer::padded(const Role& role) const {
@@ -140,6 +140,10 @@ Status Trainer::build(const Action& action) {
   context.rank = rank_;
   context.process = &buffers_;
   context.listed = &job_.lengths.listed;
+  context.made_on_host = role->built_on_host || role->trainer == TrainerCode::trl_ppo;
+  context.loaded_into_cache = role->trainer == TrainerCode::trl_grpo;
+  // Offloading that does not wait copies into pinned memory.
+  if (!context.padded) context.optimizer_host = HostKind::pinned;
   if (!context.padded) {
     // Rectangles are as wide as the longest sequence, where that is known apart from the usual length.
     const bool widened = !role->packed && job_.lengths.max_total > 0;
@@ -147,20 +151,21 @@ Status Trainer::build(const Action& action) {
     context.packed_train = micro_batches(job_, *role, Pass::train, length);
     context.packed_forward = micro_batches(job_, *role, Pass::forward, length);
   }
-  HEADROOM_ASSIGN(std::unique_ptr<RoleProgram> made, make_role_program(context));
-  HEADROOM_TRY(made->build());
-  with_optimizer_.erase(programs_[action.role].get());
+  RoleProgram made;
+  HEADROOM_ASSIGN(made.store, make_store(context));
+  HEADROOM_TRY(made.store->build());
+  made.loop = make_loop(*made.store);
   programs_[action.role] = std::move(made);
   return {};
 }
 
 void Trainer::forward(RoleProgram& program, Output output) {
-  Tensor result = program.forward(experience_, output);
+  Tensor result = program.loop->forward(experience_, output);
   if (output == Output::rewards)
     experience_.rewards = std::move(result);
   else if (output == Output::values)
     experience_.values = std::move(result);
-  else if (program.role().trained)
+  else if (program.store->role().trained)
     experience_.old_logprobs = std::move(result);
   else
     experience_.ref_logprobs = std::move(result);
@@ -217,40 +222,40 @@ Tensor Trainer::responses_from_outside() {
   return tape::cat(experience_.prompts, std::move(responses), 1);
 }
 
-Status Trainer::act_on_role(RoleProgram& program, const Action& action, int step) {
+Status Trainer::act_on_role(RoleProgram& program, const Action& action) {
   Experience& e = experience_;
   switch (action.verb) {
     case Verb::build_optimizer:
-      program.build_optimizer();
-      with_optimizer_.insert(&program);
+      program.store->build_optimizer();
+      program.has_optimizer = true;
       return {};
     case Verb::create_states:
-      program.create_states();
+      program.store->create_states();
       return {};
     case Verb::forward:
       forward(program, action.output);
       return {};
     case Verb::train:
-      program.train(e);
+      program.loop->train(e);
       return {};
     case Verb::export_weights:
-      program.export_weights();
+      program.store->export_weights();
       return {};
     case Verb::sync_weights:
-      if (const Engine* engine = job_.engine(action.engine)) program.sync_weights(engine->sync);
+      if (const Engine* engine = job_.engine(action.engine)) program.store->sync_weights(engine->sync);
       return {};
     case Verb::save:
-      program.save();
+      program.store->save();
       return {};
     case Verb::release:
-      program.release(action.parts);
+      program.store->release(action.parts);
       return {};
     case Verb::load:
     case Verb::offload:
-      program.move(action.parts, action.verb == Verb::load, step < 1);
+      program.store->move(action.parts, action.verb == Verb::load);
       return {};
     case Verb::generate:
-      e.sequences = action.engine.empty() ? responses_from_outside() : program.generate(e);
+      e.sequences = action.engine.empty() ? responses_from_outside() : program.loop->generate(e);
       return {};
     default:
       return fail(fmt::format("no program yet for action {}", enum_name(action.verb)));
@@ -259,20 +264,20 @@ Status Trainer::act_on_role(RoleProgram& program, const Action& action, int step
 
 Status Trainer::act(const Action& action, int step) {
   if (RoleProgram* own = program(action.role); own != nullptr && action.verb != Verb::build)
-    if (const std::optional<Status> done = own->act(action, experience_)) return *done;
+    if (const std::optional<Status> done = own->loop->act(action, experience_)) return *done;
   if (action.verb == Verb::build) return build(action);
   if (act_on_experience(action)) return {};
   if (action.from_step_one && step < 1) return {};
   RoleProgram* p = program(action.role);
   if (p == nullptr)
     return fail(fmt::format("{}: role {} has not been built", enum_name(action.verb), action.role));
-  complete(p->role(), action.verb);
+  complete(p->store->role(), action.verb);
   const bool steps = action.verb == Verb::train || action.verb == Verb::create_states;
-  if (steps && with_optimizer_.count(p) == 0)
+  if (steps && !p->has_optimizer)
     return fail(
         fmt::format("{}: the optimizer of role {} has not been built", enum_name(action.verb), action.role));
-  p->begin_pass(*job_.role(action.role), step);
-  return act_on_role(*p, action, step);
+  p->loop->begin_pass(*job_.role(action.role), step);
+  return act_on_role(*p, action);
 }
 
-}  // namespace headroom::phases
+}  // namespace headroom::trainer

@@ -2,9 +2,9 @@
 
 #include <optional>
 
-#include "simulator/phases/role_program.h"
+#include "simulator/trainer/loop.h"
 
-namespace headroom::phases {
+namespace headroom::trainer {
 
 /// The policy of TRL's GRPOTrainer (1.9) without a serving engine, on one GPU: Accelerate wraps the forward
 /// (autocast inside, outputs to fp32), `generate` samples through it, log-probs and entropies are formed from
@@ -18,12 +18,13 @@ namespace headroom::phases {
 /// the last generation's); then for each micro-batch loss with Output::logits (its rows joined),
 /// gather_logprobs (its forward), loss, backward, drop_outputs (the graph goes); optimizer_step with
 /// kGradients (clipping alone) and without, release.
-class TrlGrpoRole : public RoleProgram {
+class TrlGrpoRole : public Loop {
  public:
-  explicit TrlGrpoRole(const RoleContext& context) : RoleProgram(context) {}
+  using Loop::Loop;
 
-  Status build() override;
   std::optional<Status> act(const Action& action, Experience& experience) override;
+  tape::Tensor forward(const Experience&, Output) override { return {}; }
+  void train(const Experience&) override {}
 
  private:
   tape::Tensor call(const tape::ModelInput& input);
@@ -59,4 +60,4 @@ class TrlGrpoRole : public RoleProgram {
   std::int64_t micro_batch_ = 0;
 };
 
-}  // namespace headroom::phases
+}  // namespace headroom::trainer

@@ -1,10 +1,8 @@
-#include "simulator/phases/trl_ppo_role.h"
+#include "simulator/trainer/trl_ppo_role.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "simulator/phases/token_logprob.h"
-#include "simulator/phases/trl_grpo_role.h"
 #include "simulator/tape/generate/sample.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/in_place.h"
@@ -12,8 +10,10 @@
 #include "simulator/tape/operations/reduce.h"
 #include "simulator/tape/operations/scan.h"
 #include "simulator/tape/operations/views.h"
+#include "simulator/trainer/token_logprob.h"
+#include "simulator/trainer/trl_grpo_role.h"
 
-namespace headroom::phases {
+namespace headroom::trainer {
 namespace {
 
 using tape::Tensor;
@@ -102,20 +102,6 @@ PpoLoop& TrlPpoRole::loop(Experience& e) {
   return *e.ppo;
 }
 
-Status TrlPpoRole::build() {
-  // Loaded on the host, moved to the device module by module.
-  tape_.set_stopped(true);
-  const Status built = RoleProgram::build();
-  tape_.set_stopped(false);
-  HEADROOM_TRY(built);
-  const auto load = [&](const Tensor& tensor) {
-    if (tensor.defined() && tensor->storage->block == kNoBlock)
-      tape_.regrow_storage(tensor, tensor->storage->bytes);
-  };
-  model_->in_module_order(load);
-  return {};
-}
-
 std::optional<Status> TrlPpoRole::act(const Action& action, Experience& e) {
   PpoLoop& l = loop(e);
   // Of a call's results an underscore keeps the last one.
@@ -152,16 +138,14 @@ std::optional<Status> TrlPpoRole::act(const Action& action, Experience& e) {
       return Status{};
     case Verb::backward: {
       Tensor part = tape::div_scalar(l.loss);
-      tape::backward(context_.engine, part);
+      store_.backward(part);
       return Status{};
     }
-    case Verb::optimizer_step: {
-      const tape::GradMode no_grad(tape_, false);
-      optimizer_->step();
+    case Verb::optimizer_step:
+      store_.update();
       return Status{};
-    }
     case Verb::release:
-      optimizer_->zero_grad();
+      store_.release(kGradients);
       return Status{};
     case Verb::drop_outputs:
       end_update(e);
@@ -208,7 +192,7 @@ void TrlPpoRole::generate_chunk(const Tensor& queries, std::vector<Tensor>& sequ
   options.temperature = true;
   options.mask = mask;
   options.output = &output;
-  Tensor generated = tape::sample(*model_, ids, options);
+  Tensor generated = tape::sample(model(), ids, options);
   options.mask.reset();
   Tensor table;
   {
@@ -258,14 +242,14 @@ void TrlPpoRole::score(Experience& e) {
   const tape::ComponentScope component(tape_, Component::temporaries);
   if (role().head == HeadKind::language_model) {
     make_inputs(l.reference, l.sequence);
-    l.reference.logits = model_->forward(input_of(l.reference, true));
+    l.reference.logits = model().forward(input_of(l.reference, true));
     tape::drop(l.reference.ids, l.reference.positions, l.reference.mask);
     return;
   }
   PpoLoop::Outputs outputs;
   const bool values = role().trained;
   make_inputs(outputs, values ? l.sequence : l.reward_input);
-  Tensor all = model_->forward(input_of(outputs, false));
+  Tensor all = model().forward(input_of(outputs, false));
   Tensor lengths = tape::add_scalar(first_padding(l.response));
   Tensor last;
   {
@@ -327,7 +311,7 @@ void TrlPpoRole::update_values(Experience& e) {
   PpoLoop& l = loop(e);
   const tape::ComponentScope component(tape_, Component::activations);
   make_inputs(l.body, l.micro_sequences);
-  l.next_values = model_->forward(input_of(l.body, true));
+  l.next_values = model().forward(input_of(l.body, true));
 }
 
 /// Its second half: the policy. Only now does what the last micro-batch's call returned go.
@@ -338,7 +322,7 @@ void TrlPpoRole::update_logits(Experience& e) {
   outputs.ids = l.body.ids;
   outputs.mask = l.body.mask;
   outputs.positions = l.body.positions;
-  outputs.logits = model_->forward(input_of(outputs, true));
+  outputs.logits = model().forward(input_of(outputs, true));
   tape::drop(outputs.ids, outputs.positions, outputs.mask);
   l.body.clear();
   l.policy.clear();
@@ -360,4 +344,4 @@ void TrlPpoRole::end_update(Experience& e) {
   tape_.memory().empty_cache();
 }
 
-}  // namespace headroom::phases
+}  // namespace headroom::trainer

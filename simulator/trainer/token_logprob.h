@@ -3,7 +3,7 @@
 #include "simulator/job/role.h"
 #include "simulator/tape/core/tape.h"
 
-namespace headroom::phases {
+namespace headroom::trainer {
 
 /// Log-probabilities [B,T-1] of the tokens ids [B,T] under logits [B,T,V], as the loss settings form them.
 /// The logits are an argument of the Python function: handed over, they go at its return, before its locals.
@@ -16,4 +16,4 @@ tape::Tensor selective_log_softmax(const tape::Tensor& logits, const tape::Tenso
 /// Entropies of the positions that predict a token: [B,T-1], or [B(T-1)] by `loss.entropy_chunk` packed rows.
 tape::Tensor token_entropies(const tape::Tensor& logits, const LossSpec& loss);
 
-}  // namespace headroom::phases
+}  // namespace headroom::trainer

@@ -1,23 +1,21 @@
 #pragma once
 
-#include <memory>
+#include "simulator/trainer/loop.h"
 
-#include "simulator/phases/role_program.h"
-#include "simulator/tape/sharding/zero.h"
-
-namespace headroom::phases {
+namespace headroom::trainer {
 
 /// A role of DeepSpeed-Chat's PPO trainer: a DeepSpeed engine, generation and four scoring forwards whose
 /// outputs all live until the experience is made, token-level rewards and advantages in a loop over tokens,
 /// one update of the actor, then one of the critic. The actor's logits, log-probs and token rewards live
 /// until the critic has stepped, losses until the next step's stand; an experience until the next one is
 /// made.
-class DeepSpeedChatRole : public RoleProgram {
+class DeepSpeedChatRole : public Loop {
  public:
-  explicit DeepSpeedChatRole(const RoleContext& context) : RoleProgram(context) {}
+  using Loop::Loop;
 
-  Status build() override;
   std::optional<Status> act(const Action& action, Experience& experience) override;
+  tape::Tensor forward(const Experience&, Output) override { return {}; }
+  void train(const Experience&) override {}
 
  private:
   tape::ModelInput input_of(const Experience& experience) const;
@@ -31,9 +29,6 @@ class DeepSpeedChatRole : public RoleProgram {
   void train_actor(Experience& experience);
   void train_critic(Experience& experience);
   void update(tape::Tensor loss, Experience& experience);
-
-  std::unique_ptr<tape::ZeroEngine> engine_;
-  std::int64_t updates_ = 0;
 };
 
-}  // namespace headroom::phases
+}  // namespace headroom::trainer

@@ -1,17 +1,17 @@
-#include "simulator/phases/deepspeed_chat_role.h"
+#include "simulator/trainer/deepspeed_chat_role.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "models/architecture/family.h"
-#include "simulator/phases/token_logprob.h"
 #include "simulator/tape/generate/sample.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/reduce.h"
 #include "simulator/tape/operations/views.h"
+#include "simulator/trainer/token_logprob.h"
 
-namespace headroom::phases {
+namespace headroom::trainer {
 namespace {
 
 using tape::Tensor;
@@ -23,59 +23,12 @@ const std::uint16_t kPrompts = tape::operation_name("prompts"),
                     kNotEqual = tape::operation_name("aten::ne"),
                     kStack = tape::operation_name("aten::stack");
 
-int stage_of(ShardingKind kind) {
-  switch (kind) {
-    case ShardingKind::zero1:
-      return 1;
-    case ShardingKind::zero2:
-      return 2;
-    case ShardingKind::zero3:
-      return 3;
-    default:
-      return 0;
-  }
-}
-
 /// Tokens [start, end) of each row.
 Tensor answer(const Tensor& tokens, std::int64_t start) {
   return tape::slice(tokens, 1, start, tokens.size(1) - start);
 }
 
 }  // namespace
-
-Status DeepSpeedChatRole::build() {
-  // Scripts build and load models on the host; the engine brings them to the device.
-  tape_.set_stopped(true);
-  const Status built = RoleProgram::build();
-  tape_.set_stopped(false);
-  HEADROOM_TRY(built);
-  // The reward model's head comes before the body that it is put on.
-  std::vector<tape::ParameterSlot>& slots = model_->parameters();
-  if (role().head == HeadKind::scalar) std::rotate(slots.begin(), slots.end() - 1, slots.end());
-  const Sharding& sharding = role().sharding;
-  tape::ZeroOptions options;
-  options.stage = stage_of(sharding.kind);
-  options.ranks = context_.ranks;
-  options.trained = role().trained;
-  options.first_of_process = context_.first_stream == 1;
-  if (options.first_of_process) options.communicator_made = context_.communicator_made;
-  options.dtype = role().precision.weights;
-  options.loss_scaling = role().precision.gradient_scaler;
-  options.overlap_communication = sharding.overlap_communication;
-  options.contiguous_gradients = sharding.contiguous_gradients;
-  options.offload_optimizer = sharding.offload_optimizer;
-  options.offload_parameters = sharding.offload_parameters;
-  options.pin_memory = sharding.pin_memory;
-  options.reduce_bucket = sharding.reduce_bucket;
-  options.prefetch_bucket = sharding.prefetch_bucket;
-  options.persistence_threshold = sharding.persistence_threshold;
-  options.max_live_parameters = sharding.max_live_parameters;
-  options.max_reuse_distance = sharding.max_reuse_distance;
-  options.gather_stream = context_.first_stream;
-  options.reduce_stream = static_cast<Stream>(context_.first_stream + 1);
-  engine_ = tape::make_zero_engine(*model_, context_.engine, options);
-  return {};
-}
 
 std::optional<Status> DeepSpeedChatRole::act(const Action& action, Experience& e) {
   switch (action.verb) {
@@ -124,7 +77,7 @@ void DeepSpeedChatRole::take_prompts(Experience& e) {
 void DeepSpeedChatRole::generate_responses(Experience& e) {
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
-  model_->options().training = false;
+  model().options().training = false;
   tape::SampleOptions options;
   options.new_tokens = e.response;
   options.begin_token = family_facts(role().model->family).begin_token;
@@ -134,8 +87,8 @@ void DeepSpeedChatRole::generate_responses(Experience& e) {
   options.length_processors = false;
   options.mask = e.prompt_mask;
   options.padded = role().padded;
-  Tensor generated = tape::sample(*model_, e.prompts, options);
-  model_->options().training = role().trained;
+  Tensor generated = tape::sample(model(), e.prompts, options);
+  model().options().training = role().trained;
   // Rows whose answer is too short would be dropped; the others are gathered anew.
   Tensor filled = tape_.empty({e.batch, e.response}, DType::boolean, kNotEqual);
   Tensor lengths = tape_.empty({e.batch}, DType::int64, kLengths);
@@ -160,7 +113,7 @@ void DeepSpeedChatRole::score(Experience& e, Output output) {
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
   if (output != Output::logits) {
-    Tensor values = model_->forward(input_of(e));
+    Tensor values = model().forward(input_of(e));
     if (output == Output::values) {
       e.values = std::move(values);
       return;
@@ -179,7 +132,7 @@ void DeepSpeedChatRole::score(Experience& e, Output output) {
   tape::KvCache cache;
   tape::ModelInput input = input_of(e);
   input.cache = &cache;
-  e.outputs.push_back(model_->forward(input));
+  e.outputs.push_back(model().forward(input));
   (role().trained ? e.actor_logits : e.ref_logits) = e.outputs.back();
   for (tape::KvCache::LayerCache& layer : cache.layers) {
     e.outputs.push_back(std::move(layer.keys));
@@ -241,8 +194,8 @@ void DeepSpeedChatRole::make_advantages(Experience& e) {
 }
 
 void DeepSpeedChatRole::update(Tensor loss, Experience& e) {
-  engine_->backward(loss);
-  engine_->step(updates_++ < role().precision.skipped_steps);
+  store_.backward(loss);
+  store_.step();
   e.losses.push_back(std::move(loss));
 }
 
@@ -252,7 +205,7 @@ void DeepSpeedChatRole::train_actor(Experience& e) {
   Tensor loss;
   {
     const tape::ComponentScope component(tape_, Component::activations);
-    e.logits = model_->forward(input_of(e));
+    e.logits = model().forward(input_of(e));
     Tensor logprobs = token_logprobs(e.logits, e.sequences, role().loss);
     e.locals.push_back(logprobs);
     const Tensor new_answer = answer(logprobs, start), old_answer = answer(e.old_logprobs, start);
@@ -274,7 +227,7 @@ void DeepSpeedChatRole::train_critic(Experience& e) {
   Tensor loss;
   {
     const tape::ComponentScope component(tape_, Component::activations);
-    Tensor all = model_->forward(input_of(e));
+    Tensor all = model().forward(input_of(e));
     e.locals.push_back(all);
     const Tensor values = answer(tape::slice(all, 1, 0, all.size(1) - 1), start);
     const Tensor old = answer(tape::slice(e.values, 1, 0, e.values.size(1) - 1), start);
@@ -292,4 +245,4 @@ void DeepSpeedChatRole::train_critic(Experience& e) {
   update(std::move(loss), e);
 }
 
-}  // namespace headroom::phases
+}  // namespace headroom::trainer

@@ -1,17 +1,17 @@
-#include "simulator/phases/trl_ppo_loop.h"
+#include "simulator/trainer/trl_ppo_loop.h"
 
 #include <utility>
 
-#include "simulator/phases/token_logprob.h"
-#include "simulator/phases/trl_grpo_role.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/in_place.h"
 #include "simulator/tape/operations/losses.h"
 #include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/reduce.h"
 #include "simulator/tape/operations/views.h"
+#include "simulator/trainer/token_logprob.h"
+#include "simulator/trainer/trl_grpo_role.h"
 
-namespace headroom::phases {
+namespace headroom::trainer {
 namespace {
 
 using tape::Tensor;
@@ -190,4 +190,4 @@ void make_ppo_statistics(PpoLoop& loop, tape::Tape& tape) {
   tape::mean(loop.ratio).reset();
 }
 
-}  // namespace headroom::phases
+}  // namespace headroom::trainer

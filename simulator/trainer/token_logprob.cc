@@ -1,4 +1,4 @@
-#include "simulator/phases/token_logprob.h"
+#include "simulator/trainer/token_logprob.h"
 
 #include "simulator/tape/core/autocast.h"
 #include "simulator/tape/operations/copy.h"
@@ -7,7 +7,7 @@
 #include "simulator/tape/operations/token_losses.h"
 #include "simulator/tape/operations/views.h"
 
-namespace headroom::phases {
+namespace headroom::trainer {
 namespace {
 
 using tape::Tensor;
@@ -117,4 +117,4 @@ Tensor token_entropies(const Tensor& logits, const LossSpec& loss) {
   return out;
 }
 
-}  // namespace headroom::phases
+}  // namespace headroom::trainer

@@ -3,13 +3,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 
 #include "simulator/hardware/hardware.h"
-#include "simulator/phases/role_program.h"
+#include "simulator/trainer/loop.h"
 
-namespace headroom::phases {
+namespace headroom::trainer {
 
 /// What operations read off a kind of GPU; the tape's own figures where the profile states none.
 tape::DeviceTraits traits_of(const Hardware& hardware);
@@ -33,7 +32,13 @@ class Trainer {
 
  private:
   bool act_on_experience(const Action& action);
-  Status act_on_role(RoleProgram& program, const Action& action, int step);
+  /// A role on one rank: where its states lie, and the loop over them.
+  struct RoleProgram {
+    std::unique_ptr<Store> store;
+    std::unique_ptr<Loop> loop;
+    bool has_optimizer = false;
+  };
+  Status act_on_role(RoleProgram& program, const Action& action);
   tape::Tensor responses_from_outside();
   Status build(const Action& action);
   void experience();
@@ -51,11 +56,10 @@ class Trainer {
   tape::Engine engine_;
   tape::megatron::ProcessBuffers buffers_;
   std::int64_t rank_;
-  std::map<std::string, std::unique_ptr<RoleProgram>> programs_;
-  std::set<const RoleProgram*> with_optimizer_;
+  std::map<std::string, RoleProgram> programs_;
   Experience experience_;
   tape::Tensor barrier_;  ///< what the process group's first barrier leaves on the device
   tape::Tensor imports_;  ///< what importing a model's module leaves on the device
 };
 
-}  // namespace headroom::phases
+}  // namespace headroom::trainer

@@ -6,7 +6,7 @@
 
 #include "simulator/tape/core/tape.h"
 
-namespace headroom::phases {
+namespace headroom::trainer {
 
 struct PpoLoop;
 
@@ -32,4 +32,4 @@ struct Experience {
   std::shared_ptr<PpoLoop> ppo;                   ///< TRL's PPOTrainer: its loop's variables
 };
 
-}  // namespace headroom::phases
+}  // namespace headroom::trainer

@@ -1,10 +1,10 @@
-#include "simulator/phases/trainer.h"
+#include "simulator/trainer/trainer.h"
 
 #include <gtest/gtest.h>
 
 #include "simulator/hardware/library.h"
 
-namespace headroom::phases {
+namespace headroom::trainer {
 namespace {
 
 tape::AttentionBackend kernel_on(const char* gpu) {
@@ -23,4 +23,4 @@ TEST(TraitsOfHardware, AttentionGoesByTheGpusGeneration) {
 }
 
 }  // namespace
-}  // namespace headroom::phases
+}  // namespace headroom::trainer

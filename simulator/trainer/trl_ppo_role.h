@@ -4,10 +4,10 @@
 #include <optional>
 #include <vector>
 
-#include "simulator/phases/role_program.h"
-#include "simulator/phases/trl_ppo_loop.h"
+#include "simulator/trainer/loop.h"
+#include "simulator/trainer/trl_ppo_loop.h"
 
-namespace headroom::phases {
+namespace headroom::trainer {
 
 /// One model of TRL's PPOTrainer (1.9, experimental) on one GPU without a serving engine: the policy
 /// (`actor`), the value model (`critic`), the reference and the reward model. The trainer calls them without
@@ -20,12 +20,13 @@ namespace headroom::phases {
 /// logits), gather_logprobs (actor: the loss of both), backward (actor), optimizer_step and release (actor,
 /// critic), drop_outputs (actor: the update's statistics, and after a mini-batch all that it held); end_step
 /// (actor).
-class TrlPpoRole : public RoleProgram {
+class TrlPpoRole : public Loop {
  public:
-  explicit TrlPpoRole(const RoleContext& context) : RoleProgram(context) {}
+  using Loop::Loop;
 
-  Status build() override;
   std::optional<Status> act(const Action& action, Experience& experience) override;
+  tape::Tensor forward(const Experience&, Output) override { return {}; }
+  void train(const Experience&) override {}
 
  private:
   PpoLoop& loop(Experience& experience);
@@ -43,4 +44,4 @@ class TrlPpoRole : public RoleProgram {
   void end_update(Experience& experience);
 };
 
-}  // namespace headroom::phases
+}  // namespace headroom::trainer

@@ -1,36 +1,23 @@
 #pragma once
 
-#include <memory>
 #include <vector>
 
-#include "simulator/phases/role_program.h"
-#include "simulator/tape/sharding/runtime.h"
+#include "simulator/trainer/loop.h"
 
-namespace headroom::phases {
+namespace headroom::trainer {
 
-/// A role under FSDP: its parameters are sharded over ranks, its optimizer works on the shards. With packed
-/// jobs its micro-batches are rows of tokens without padding, as verl's trainers run them: log-probs,
-/// entropies and losses over [tokens, vocabulary].
+/// The loop over batches that lie on the host, brought to the device micro-batch by micro-batch as rows of
+/// tokens without padding: log-probs, entropies and losses over [tokens, vocabulary].
 ///
 /// Equal pieces of work repeat in memory, so of many micro-batches the first, one in between and the last are
 /// run (the first finds no gradients, the last one reduces deferred ones), of many optimizer steps two, of
 /// many forwards two; `RoleContext::repeat` says how many each stands for. Listed ones are all run.
-class PackedProgram : public RoleProgram {
+class PackedLoop : public Loop {
  public:
-  explicit PackedProgram(const RoleContext& context) : RoleProgram(context) {}
+  explicit PackedLoop(Store& store);
 
-  Status build() override;
-  void build_optimizer() override;
-  void create_states() override;
   tape::Tensor forward(const Experience& experience, Output output) override;
   void train(const Experience& experience) override;
-  void move(unsigned parts, bool to_device, bool first_step) override;
-  void export_weights() override;
-  void sync_weights(const WeightSync& sync) override;
-  void save() override;
-
- protected:
-  void optimizer_step() override;
 
  private:
   /// Log-probs and entropies of one forward, with what its caller still holds.
@@ -53,18 +40,8 @@ class PackedProgram : public RoleProgram {
   tape::Tensor value_loss(const MicroBatches& batch);
   void run_micro_batch(const MicroBatches& batch, bool last);
   void repeat(double times);
-  /// Largest tensor, and the bytes of the root unit and a layer, in the stored dtype.
-  struct Extent {
-    Bytes largest = 0, root = 0, layer = 0;
-  };
-  Extent extent() const;
-  Bytes whole_bytes() const;
 
-  std::unique_ptr<tape::ShardingRuntime> runtime_;
-  std::vector<tape::Tensor> parameters_;   ///< what the optimizer works on
-  std::vector<tape::Tensor> host_states_;  ///< of an optimizer that lives on the host
-  std::vector<tape::Tensor> exported_;     ///< sharded copies between export and sync
   tape::Tensor kept_logits_;
 };
 
-}  // namespace headroom::phases
+}  // namespace headroom::trainer

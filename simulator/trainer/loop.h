@@ -1,0 +1,52 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "simulator/trainer/experience.h"
+#include "simulator/trainer/store/store.h"
+
+namespace headroom::trainer {
+
+/// What a role does to a batch: the standard verbs generate, forward and train over a store's model. Made
+/// once the store is built; the store outlives it.
+class Loop {
+ public:
+  explicit Loop(Store& store) : store_(store), context_(store.context()), tape_(store.context().tape) {}
+  virtual ~Loop() = default;
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  /// Responses [B,T] of the prompts, sampled by the model itself.
+  virtual tape::Tensor generate(const Experience& experience);
+  /// Log-probs [B,T-1], values [B,T] or rewards [B] of the whole batch, without gradients.
+  virtual tape::Tensor forward(const Experience& experience, Output output) = 0;
+  /// All micro-batches, mini-batches and epochs.
+  virtual void train(const Experience& experience) = 0;
+  /// An action that this trainer's code does in its own way; nothing: as every trainer.
+  virtual std::optional<Status> act(const Action&, Experience&) { return std::nullopt; }
+
+  /// Before forward() and train(): in which step, and for which role the weights work (a LoRA reference's
+  /// passes are the actor's with its adapters off).
+  void begin_pass(const Role& as, int step) {
+    acting_ = &as;
+    step_ = step;
+  }
+
+ protected:
+  /// The role that the running pass is of.
+  const Role& acting() const { return acting_ == nullptr ? role() : *acting_; }
+  const Role& role() const { return store_.role(); }
+  tape::Model& model() const { return store_.model(); }
+
+  Store& store_;
+  const RoleContext& context_;
+  tape::Tape& tape_;
+  const Role* acting_ = nullptr;
+  int step_ = -1;
+};
+
+/// The loop that the role's trainer and batches ask for.
+std::unique_ptr<Loop> make_loop(Store& store);
+
+}  // namespace headroom::trainer

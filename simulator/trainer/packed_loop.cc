@@ -1,0 +1,209 @@
+#include "simulator/trainer/packed_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "simulator/tape/core/autocast.h"
+#include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/losses.h"
+#include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/reduce.h"
+#include "simulator/tape/operations/token_losses.h"
+#include "simulator/tape/operations/views.h"
+#include "simulator/trainer/packed_loss.h"
+
+namespace headroom::trainer {
+namespace {
+
+using tape::Tensor;
+
+const std::uint16_t kInput = tape::operation_name("micro_batch");
+
+}  // namespace
+
+PackedLoop::PackedLoop(Store& store) : Loop(store) {
+  model().options().ulysses = role().parallel.ulysses;
+}
+
+// --- Micro-batches
+
+/// The running step's list for the acting role, or of the latest step before it.
+const ListedBatches* PackedLoop::listed(Pass pass) const {
+  const ListedBatches* found = nullptr;
+  if (context_.listed == nullptr) return found;
+  for (const ListedBatches& one : *context_.listed)
+    if (one.role == acting().name && one.training == (pass == Pass::train) && one.step <= step_ &&
+        (found == nullptr || one.step > found->step))
+      found = &one;
+  return found;
+}
+
+std::vector<PackedLoop::Piece> PackedLoop::forward_pieces() const {
+  std::vector<Piece> out;
+  if (const ListedBatches* known = listed(Pass::forward)) {
+    for (const auto& lengths : known->micro_batches)
+      out.push_back({listed_batch(acting(), Pass::forward, lengths)});
+    return out;
+  }
+  const std::int64_t all = context_.packed_forward.count, runs = std::min<std::int64_t>(all, 2);
+  for (std::int64_t i = 0; i < runs; ++i)
+    out.push_back({context_.packed_forward, i == 0 ? 1 : static_cast<double>(all - 1)});
+  return out;
+}
+
+std::vector<std::vector<PackedLoop::Piece>> PackedLoop::train_pieces(std::int64_t batch) const {
+  std::vector<std::vector<Piece>> out;
+  if (const ListedBatches* known = listed(Pass::train)) {
+    std::int64_t left = 0;  // sequences that the running mini-batch still takes
+    for (const auto& lengths : known->micro_batches) {
+      if (left <= 0) {
+        out.emplace_back();
+        left = context_.mini_batch;
+      }
+      out.back().push_back({listed_batch(role(), Pass::train, lengths)});
+      left -= static_cast<std::int64_t>(lengths.size());
+    }
+    return out;
+  }
+  const std::int64_t steps =
+      std::max<std::int64_t>(1, context_.epochs * (batch / std::max<std::int64_t>(1, context_.mini_batch)));
+  const std::int64_t all = std::max<std::int64_t>(1, context_.packed_train.count);
+  const std::int64_t runs = std::min<std::int64_t>(all, 3);
+  for (std::int64_t step = 0; step < std::min<std::int64_t>(steps, 2); ++step) {
+    const double times = step == 0 ? 1 : static_cast<double>(steps - 1);
+    std::vector<Piece>& pieces = out.emplace_back();
+    for (std::int64_t i = 0; i < runs; ++i)
+      pieces.push_back(
+          {context_.packed_train, i == 1 && runs == 3 ? times * static_cast<double>(all - 2) : times});
+  }
+  return out;
+}
+
+// --- One micro-batch
+
+void PackedLoop::repeat(double times) {
+  if (context_.repeat != nullptr) *context_.repeat = times;
+}
+
+tape::ModelInput PackedLoop::packed_input(const MicroBatches& batch) {
+  const tape::ComponentScope component(tape_, Component::temporaries);
+  tape::ModelInput input;
+  input.ids = tape_.empty({1, batch.tokens_per_rank}, DType::int64, kInput);
+  input.position_ids = tape_.empty({1, batch.tokens_per_rank}, DType::int64, kInput);
+  tape_.memory().wait_event(tape_.memory().record_event(0));  // packing reads the lengths back to the host
+  model().options().packed_sequences = std::max<std::int64_t>(1, batch.sequences);
+  return input;
+}
+
+PackedLoop::Outputs PackedLoop::fused(const tape::ModelInput& input, const Tensor& labels) {
+  Outputs out;
+  out.logprobs = model().forward(input, [&](Tensor hidden) {
+    Tensor rows = tape::view(std::move(hidden), {labels.size(0), -1});
+    tape::FusedOutput both =
+        tape::fused_linear_logprobs(std::move(rows), model().head_table(), labels, role().loss.chunk);
+    out.entropy = std::move(both.entropy);
+    return std::move(both.logprobs);
+  });
+  return out;
+}
+
+PackedLoop::Outputs PackedLoop::run(const MicroBatches& batch, Entropy entropy) {
+  const LossSpec& loss = role().loss;
+  const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
+  tape::ModelInput input = packed_input(batch);
+  const Tensor labels = tape::view(input.ids, {-1});
+  if (loss.token_logprob == TokenLogprob::fused_linear) return fused(input, labels);
+  Outputs out;
+  out.logits = model().forward(input);
+  const tape::ComponentScope component(tape_, Component::logits);
+  Tensor rows = tape::view(out.logits, {labels.size(0), -1});
+  if (loss.logits_fp32) rows = tape::to(std::move(rows), DType::fp32);
+  Tensor scaled = loss.temperature_copy ? tape::mul_scalar(rows) : tape::div_scalar_in_place(rows);
+  rows.reset();
+  if (entropy != Entropy::none) {
+    if (loss.entropy_chunk > 0)
+      out.entropy = tape::chunked_entropy(scaled, loss.entropy_chunk);
+    else if (loss.entropy_compiled)
+      out.entropy = tape::compiled_entropy(scaled);
+    else
+      out.entropy = tape::eager_entropy(scaled);
+  }
+  if (loss.token_logprob == TokenLogprob::flash_cross_entropy) {
+    // Written over the logits in the backward, unless the entropy still needs them.
+    Tensor nll = tape::flash_cross_entropy(std::move(scaled), labels, entropy == Entropy::none);
+    out.logprobs = tape::neg(std::move(nll));
+  } else {
+    Tensor table = tape::log_softmax(std::move(scaled));
+    Tensor index = tape::unsqueeze(labels, -1);
+    out.logprobs = tape::squeeze(tape::gather(std::move(table), std::move(index)), -1);
+  }
+  return out;
+}
+
+Tensor PackedLoop::forward(const Experience&, Output output) {
+  const tape::GradMode no_grad(tape_, false);
+  const tape::ComponentScope component(tape_, Component::activations);
+  const bool training = std::exchange(model().options().training, role().training_mode_forward);
+  std::vector<Tensor> results;
+  for (const Piece& piece : forward_pieces()) {
+    repeat(piece.times);
+    if (output == Output::logprobs) {
+      Outputs outputs = run(piece.batch, acting().loss.logprob_entropy);
+      outputs.logits.reset();
+      results.push_back(std::move(outputs.logprobs));
+      if (outputs.entropy.defined()) results.push_back(std::move(outputs.entropy));
+    } else {
+      const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
+      results.push_back(model().forward(packed_input(piece.batch)));
+    }
+  }
+  repeat(1);
+  model().options().training = training;
+  return {};  // results go to the host with the batch
+}
+
+// --- Training
+
+Tensor PackedLoop::value_loss(const MicroBatches& batch) {
+  Tensor values;
+  {
+    const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
+    values = model().forward(packed_input(batch));
+  }
+  Tensor wide = tape::to(std::move(values), DType::fp32);
+  Tensor targets = tape_.empty(wide.shape(), DType::fp32, kInput);
+  return tape::mse_loss(std::move(wide), std::move(targets));
+}
+
+Tensor PackedLoop::packed_loss(const MicroBatches& batch) {
+  if (role().head != HeadKind::language_model) return value_loss(batch);
+  Outputs outputs = run(batch, role().loss.train_entropy);
+  if (role().loss.keeps_logits) kept_logits_ = outputs.logits;
+  return packed_policy_loss(tape_, role().loss, outputs.logprobs, outputs.entropy);
+}
+
+void PackedLoop::run_micro_batch(const MicroBatches& batch, bool last) {
+  store_.begin_micro_batch(last);
+  Tensor scaled;
+  {
+    const tape::ComponentScope component(tape_, Component::activations);
+    scaled = tape::div_scalar(packed_loss(batch));
+  }
+  store_.backward(scaled);
+  scaled.reset();
+  kept_logits_.reset();
+}
+
+void PackedLoop::train(const Experience& experience) {
+  for (const std::vector<Piece>& mini_batch : train_pieces(experience.batch)) {
+    for (std::size_t i = 0; i < mini_batch.size(); ++i) {
+      repeat(mini_batch[i].times);
+      run_micro_batch(mini_batch[i].batch, i + 1 == mini_batch.size());
+    }
+    repeat(mini_batch.front().times);
+    store_.step();
+  }
+  repeat(1);
+}
+
+}  // namespace headroom::trainer

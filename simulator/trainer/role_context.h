@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "simulator/job/batching.h"
+#include "simulator/job/job.h"
+#include "simulator/tape/core/engine.h"
+#include "simulator/tape/megatron/process_buffers.h"
+
+namespace headroom::trainer {
+
+/// What a role's program is made for: its share of the job on one rank.
+struct RoleContext {
+  tape::Tape& tape;
+  tape::Engine& engine;
+  const Role& role;
+  std::int64_t ranks = 1;          ///< of its shard group
+  std::int64_t micro_batch = 1;    ///< sequences a training forward
+  std::int64_t forward_batch = 1;  ///< sequences a forward without gradients
+  std::int64_t mini_batch = 1;     ///< sequences an optimizer step, of this rank
+  std::int64_t epochs = 1;
+  Stream first_stream = 1;                             ///< streams of its own from here on
+  bool padded = true;                                  ///< micro-batches are rectangles; false: packed tokens
+  MicroBatches packed_train, packed_forward;           ///< when not padded
+  const std::vector<ListedBatches>* listed = nullptr;  ///< ... where the job knows them one by one
+  Algorithm algorithm = Algorithm::ppo;                ///< decides the loss
+  double* repeat = nullptr;          ///< how many equal pieces of work the running one stands for
+  std::int64_t world = 1, rank = 0;  ///< of the pool that the role is spread over
+  tape::megatron::ProcessBuffers* process = nullptr;  ///< of this process, whatever role
+  std::function<Bytes()> unused;                      ///< what the process has reserved and not allocated
+  HostKind optimizer_host = HostKind::pageable;       ///< where offloaded optimizer states go
+  bool made_on_host = false;                          ///< the model is made on the host and then moved
+  bool loaded_into_cache = false;                     ///< ... by Transformers' loader: see UnshardedStore
+  std::function<void()>
+      communicator_made;  ///< to be called where one is made that others' memory lies around
+};
+
+}  // namespace headroom::trainer

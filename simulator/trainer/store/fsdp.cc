@@ -1,0 +1,99 @@
+#include "simulator/trainer/store/fsdp.h"
+
+#include <algorithm>
+
+#include "simulator/tape/sharding/fsdp1.h"
+#include "simulator/tape/sharding/fsdp2.h"
+
+namespace headroom::trainer {
+namespace {
+
+using tape::Tensor;
+
+const std::uint16_t kExport = tape::operation_name("state_dict::full_tensor"),
+                    kExported = tape::operation_name("state_dict::shard");
+
+}  // namespace
+
+Status FsdpStore::build() {
+  const Role& r = role();
+  tape_.set_meta_parameters(context_.made_on_host);
+  const Status built = build_model();
+  tape_.set_meta_parameters(false);
+  HEADROOM_TRY(built);
+  tape::ShardingOptions options;
+  options.ranks = std::max<std::int64_t>(context_.ranks, 1);
+  options.compute = r.precision.compute;
+  options.reduce = r.precision.reduce;
+  options.reshard_after_forward = r.sharding.reshard_after_forward;
+  options.cpu_offload = r.sharding.cpu_offload;
+  options.forward_prefetch = r.sharding.forward_prefetch;
+  options.root_stays_gathered = r.sharding.root_stays_gathered;
+  options.built_on_host = context_.made_on_host;
+  // FSDP1 prepares gathers on a stream between the two.
+  options.gather_stream = context_.first_stream;
+  options.reduce_stream = static_cast<Stream>(context_.first_stream + 2);
+  if (r.sharding.kind == ShardingKind::fsdp1)
+    runtime_ = std::make_unique<tape::Fsdp1>(*model_, context_.engine, options);
+  else
+    runtime_ = std::make_unique<tape::Fsdp2>(*model_, context_.engine, options);
+  return {};
+}
+
+std::vector<Tensor> FsdpStore::trainable() {
+  return runtime_->shards();
+}
+
+void FsdpStore::begin_micro_batch(bool last) {
+  if (role().sharding.defer_gradient_sync) runtime_->set_gradient_sync(last);
+}
+
+void FsdpStore::clip_gradients() {
+  if (role().sharding.cpu_offload) return tape::clip_grad_norm_on_host(tape_, optimizer_->parameters());
+  tape::clip_grad_norm(tape_, optimizer_->parameters(),
+                       {.ranks = context_.ranks, .dtensor = role().sharding.kind == ShardingKind::fsdp2});
+}
+
+void FsdpStore::move_weights(bool to_device) {
+  if (to_device)
+    runtime_->load();
+  else
+    runtime_->offload(role().offload_pinned ? HostKind::pinned : HostKind::pageable);
+}
+
+/// FSDP1's state dict unshards one unit after the other in full precision, the root held open around its
+/// children, and clones each full tensor before it is cut; sharded copies of everything stay until the sync
+/// has sent them.
+void FsdpStore::export_weights() {
+  if (role().sharding.kind != ShardingKind::fsdp1) return;
+  const Extent& size = extent();
+  const tape::ComponentScope component(tape_, Component::staging);
+  {
+    const Tensor root = tape_.empty({size.root}, DType::uint8, kExport);
+    const Tensor clone = tape_.empty({size.largest}, DType::uint8, kExport);
+  }
+  const Tensor root = tape_.empty({size.root}, DType::uint8, kExport);
+  for (const Tensor& shard : runtime_->shards())
+    exported_.push_back(tape_.empty(shard.shape(), shard.dtype(), kExported));
+  const Tensor layer = tape_.empty({size.layer}, DType::uint8, kExport);
+  const Tensor clone = tape_.empty({std::min(size.largest, size.layer)}, DType::uint8, kExport);
+}
+
+/// FSDP1 gathers units for the state dict as `export_weights` does. The sharded states are written from host
+/// memory.
+void FsdpStore::save() {
+  if (role().sharding.kind == ShardingKind::fsdp1) {
+    const Extent& size = extent();
+    const tape::ComponentScope component(tape_, Component::staging);
+    const Tensor root = tape_.empty({size.root}, DType::uint8, kExport);
+    const Tensor layer = tape_.empty({size.layer}, DType::uint8, kExport);
+    const Tensor clone = tape_.empty({size.largest}, DType::uint8, kExport);
+  }
+  std::vector<Tensor> written;
+  const tape::ComponentScope component(tape_, Component::staging);
+  for (const Tensor& shard : runtime_->shards())
+    for (int copy = 0; copy < (optimizer_ ? 3 : 1); ++copy)  // the weights, two moments
+      written.push_back(tape_.empty_host(shard.shape(), shard.dtype(), HostKind::pageable));
+}
+
+}  // namespace headroom::trainer

@@ -1,0 +1,96 @@
+#include "simulator/trainer/store/store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "simulator/job/names.h"
+#include "simulator/phases/megatron_role.h"
+#include "simulator/tape/modules/lora.h"
+#include "simulator/trainer/store/fsdp.h"
+#include "simulator/trainer/store/zero.h"
+
+namespace headroom::trainer {
+namespace {
+
+using tape::Tensor;
+
+const std::uint16_t kSend = tape::operation_name("weight_sync::full_tensor"),
+                    kBucket = tape::operation_name("weight_sync::bucket");
+
+}  // namespace
+
+Status Store::build_model() {
+  const Role& r = role();
+  tape::ModelOptions options;
+  options.dtype = r.precision.weights;
+  options.trainable = r.trained && !r.lora;
+  options.training = r.trained;
+  options.dropout = r.dropout;
+  options.attention = r.attention;
+  options.recompute = r.recompute;
+  options.head = r.head;
+  HEADROOM_ASSIGN(model_, tape::make_model(tape_, *r.model, r.name, options));
+  model_->engine = &context_.engine;
+  if (r.lora) tape::add_lora(*model_, *r.lora);
+  // gradient_checkpointing_enable() sees to it, with adapters or without.
+  model_->embeddings_require_grad = r.trained && r.recompute.kind != RecomputeKind::none;
+  std::map<int, Bytes> units;
+  for (const tape::ParameterSlot& slot : model_->parameters()) {
+    const Bytes bytes = bytes_of(r.precision.weights, slot.tensor->elements());
+    extent_.largest = std::max(extent_.largest, bytes);
+    extent_.whole += bytes;
+    units[slot.layer] += bytes;
+  }
+  for (const auto& [layer, bytes] : units) {
+    Bytes& most = layer < 0 ? extent_.root : extent_.layer;
+    most = std::max(most, bytes);
+  }
+  return {};
+}
+
+void Store::sync_weights(const WeightSync& sync) {
+  const Extent& size = extent();
+  const tape::ComponentScope component(tape_, Component::staging);
+  const Bytes stored = element_size(role().precision.weights);
+  const auto sent_bytes = [&](Bytes bytes) { return bytes / stored * element_size(sync.dtype); };
+  Tensor gathered;
+  if (sync.kind == WeightExport::full_parameters) gathered = tape_.empty({size.whole}, DType::uint8, kSend);
+  if (sync.kind == WeightExport::layers)  // adapters stand in layers only
+    gathered =
+        tape_.empty({sync.adapters_only ? size.layer : std::max(size.root, size.layer)}, DType::uint8, kSend);
+  if (!sync.adapters_only) {
+    const Tensor whole = tape_.empty({size.largest}, DType::uint8, kSend);
+    const Bytes largest = sent_bytes(size.largest);
+    Tensor cast;
+    if (largest != size.largest) cast = tape_.empty({largest}, DType::uint8, kSend);
+    const Tensor sent =
+        tape_.empty({std::max(sync.bucket, largest > sync.bucket ? largest : 0)}, DType::uint8, kBucket);
+  }
+  gathered.reset();
+  while (!exported_.empty()) exported_.pop_back();
+}
+
+Result<std::unique_ptr<Store>> make_store(const RoleContext& context) {
+  switch (context.role.sharding.kind) {
+    case ShardingKind::none:
+      return std::make_unique<UnshardedStore>(context);
+    case ShardingKind::fsdp1:
+    case ShardingKind::fsdp2:
+      return std::make_unique<FsdpStore>(context);
+    case ShardingKind::zero0:
+    case ShardingKind::zero1:
+    case ShardingKind::zero2:
+    case ShardingKind::zero3:
+      return std::make_unique<ZeroStore>(context);
+    case ShardingKind::megatron:
+      return std::make_unique<phases::MegatronRole>(context);
+    case ShardingKind::data_parallel:
+      break;
+  }
+  return fail(fmt::format("no program yet for role {}: sharding {}", context.role.name,
+                          enum_name(context.role.sharding.kind)));
+}
+
+}  // namespace headroom::trainer

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "simulator/tape/modules/model.h"
+#include "simulator/trainer/role_context.h"
+
+namespace headroom::trainer {
+
+/// Where a role's weights, gradients and optimizer states lie on one rank, and what becomes of them: built,
+/// gathered around the work that needs them, updated, moved, sent and saved. What is done to a batch is the
+/// loop's (loop.h); any loop runs on any store that holds a whole `model()` to call.
+class Store {
+ public:
+  explicit Store(const RoleContext& context) : context_(context), tape_(context.tape) {}
+  virtual ~Store() = default;
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  /// The model comes to exist. Errors: no program covers it.
+  virtual Status build() = 0;
+  virtual void build_optimizer() = 0;
+  /// A resumed run's optimizer states.
+  virtual void create_states() = 0;
+
+  /// Before a micro-batch's forward. `last`: of its optimizer step, so that its backward completes gradients.
+  virtual void begin_micro_batch(bool /*last*/) {}
+  virtual void backward(const tape::Tensor& loss) = 0;
+  /// An optimizer step: gradients are clipped, weights updated, gradients dropped.
+  virtual void step() = 0;
+  // Its parts, for loops that call them one by one.
+  virtual void clip() {}
+  virtual void update() { step(); }
+
+  /// Parts (bits of Parts) to the device or to the host.
+  virtual void move(unsigned parts, bool to_device) = 0;
+  /// Parts are dropped.
+  virtual void release(unsigned /*parts*/) {}
+  /// The state dict that `sync_weights` streams is made.
+  virtual void export_weights() {}
+  /// What sending all weights to an engine takes on the trainer's side.
+  virtual void sync_weights(const WeightSync& sync);
+  /// A checkpoint of what this rank holds.
+  virtual void save() = 0;
+
+  const RoleContext& context() const { return context_; }
+  const Role& role() const { return context_.role; }
+  tape::Model& model() { return *model_; }
+
+ protected:
+  /// Makes `model_` as the role asks, with its adapters.
+  Status build_model();
+
+  /// Bytes in the stored dtype: the largest tensor, the root unit, the largest layer, all.
+  struct Extent {
+    Bytes largest = 0, root = 0, layer = 0, whole = 0;
+  };
+  /// Of the whole weights, wherever they lie now.
+  const Extent& extent() const { return extent_; }
+
+  RoleContext context_;
+  tape::Tape& tape_;
+  std::unique_ptr<tape::Model> model_;
+  std::vector<tape::Tensor> exported_;  ///< sharded copies between export and sync
+
+ private:
+  Extent extent_;
+};
+
+/// The store that the role's sharding asks for; an error when there is none.
+Result<std::unique_ptr<Store>> make_store(const RoleContext& context);
+
+}  // namespace headroom::trainer

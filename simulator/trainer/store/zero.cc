@@ -1,0 +1,71 @@
+#include "simulator/trainer/store/zero.h"
+
+#include <algorithm>
+
+namespace headroom::trainer {
+namespace {
+
+int stage_of(ShardingKind kind) {
+  switch (kind) {
+    case ShardingKind::zero1:
+      return 1;
+    case ShardingKind::zero2:
+      return 2;
+    case ShardingKind::zero3:
+      return 3;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+Status ZeroStore::build() {
+  tape_.set_stopped(true);
+  const Status built = build_model();
+  tape_.set_stopped(false);
+  HEADROOM_TRY(built);
+  // A scalar head's module comes before the body that it is put on.
+  std::vector<tape::ParameterSlot>& slots = model_->parameters();
+  if (role().head == HeadKind::scalar) std::rotate(slots.begin(), slots.end() - 1, slots.end());
+  const Sharding& sharding = role().sharding;
+  tape::ZeroOptions options;
+  options.stage = stage_of(sharding.kind);
+  options.ranks = context_.ranks;
+  options.trained = role().trained;
+  options.first_of_process = context_.first_stream == 1;
+  if (options.first_of_process) options.communicator_made = context_.communicator_made;
+  options.dtype = role().precision.weights;
+  options.loss_scaling = role().precision.gradient_scaler;
+  options.overlap_communication = sharding.overlap_communication;
+  options.contiguous_gradients = sharding.contiguous_gradients;
+  options.offload_optimizer = sharding.offload_optimizer;
+  options.offload_parameters = sharding.offload_parameters;
+  options.pin_memory = sharding.pin_memory;
+  options.reduce_bucket = sharding.reduce_bucket;
+  options.prefetch_bucket = sharding.prefetch_bucket;
+  options.persistence_threshold = sharding.persistence_threshold;
+  options.max_live_parameters = sharding.max_live_parameters;
+  options.max_reuse_distance = sharding.max_reuse_distance;
+  options.gather_stream = context_.first_stream;
+  options.reduce_stream = static_cast<Stream>(context_.first_stream + 1);
+  engine_ = tape::make_zero_engine(*model_, context_.engine, options);
+  return {};
+}
+
+void ZeroStore::step() {
+  engine_->step(updates_++ < role().precision.skipped_steps);
+}
+
+/// Stage 3 gathers one weight after the other; states are written from host copies of this rank's parts.
+void ZeroStore::save() {
+  constexpr Bytes kStates = 3 * 4;  // master and two moments in fp32
+  const Bytes stored = element_size(role().precision.weights);
+  const tape::ComponentScope component(tape_, Component::staging);
+  const Bytes part = extent().whole / context_.ranks;
+  const tape::Tensor weights = tape_.empty_host({extent().whole}, DType::uint8, HostKind::pageable);
+  if (!role().trained) return;
+  const tape::Tensor states = tape_.empty_host({part / stored * kStates}, DType::uint8, HostKind::pageable);
+}
+
+}  // namespace headroom::trainer

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+
+#include "simulator/tape/sharding/zero.h"
+#include "simulator/trainer/store/store.h"
+
+namespace headroom::trainer {
+
+/// Weights, gradients and optimizer states under a DeepSpeed engine, ZeRO stage 0 to 3: the engine owns
+/// backward and step. The model is made on the host; the engine brings it to the device and makes its
+/// optimizer with it, so `build_optimizer` finds nothing to do.
+class ZeroStore : public Store {
+ public:
+  using Store::Store;
+
+  Status build() override;
+  void build_optimizer() override {}
+  void create_states() override { engine_->create_states(); }
+  void begin_micro_batch(bool last) override { last_ = last; }
+  void backward(const tape::Tensor& loss) override { engine_->backward(loss, last_); }
+  void step() override;
+  /// Nothing: validation refuses jobs that move parts of a DeepSpeed engine.
+  void move(unsigned /*parts*/, bool /*to_device*/) override {}
+  void save() override;
+
+ private:
+  std::unique_ptr<tape::ZeroEngine> engine_;
+  std::int64_t updates_ = 0;
+  bool last_ = true;  ///< the running micro-batch completes gradients
+};
+
+}  // namespace headroom::trainer
