@@ -82,6 +82,22 @@ struct Fields<Batch> {
 };
 
 template <>
+struct Fields<ListedBatches> {
+  template <typename V>
+  static void visit(V& v) {
+    v.field({.name = "step", .meaning = "from 0"}, &ListedBatches::step);
+    v.field({.name = "role", .meaning = "whose pass it is", .required = true}, &ListedBatches::role);
+    v.field({.name = "training", .meaning = "its update; false: its pass without gradients"},
+            &ListedBatches::training);
+    v.field({.name = "micro_batches",
+             .meaning = "tokens of each sequence of each micro-batch of one rank",
+             .least = 1,
+             .required = true},
+            &ListedBatches::micro_batches);
+  }
+};
+
+template <>
 struct Fields<Lengths> {
   template <typename V>
   static void visit(V& v) {
@@ -95,6 +111,7 @@ struct Fields<Lengths> {
         {.name = "spread", .meaning = "deviation of the tokens of k sequences, over the square root of k"},
         &Lengths::spread);
     v.field({.name = "source", .meaning = "where the numbers come from"}, &Lengths::source);
+    v.field({.name = "listed", .meaning = "passes whose sequences are known one by one"}, &Lengths::listed);
   }
 };
 

@@ -130,6 +130,7 @@ TEST(JobFile, DescribesEveryMember) {
   expect_complete<Versions>("Versions");
   expect_complete<Pool>("Pool");
   expect_complete<Batch>("Batch");
+  expect_complete<ListedBatches>("ListedBatches");
   expect_complete<Lengths>("Lengths");
   expect_complete<Precision>("Precision");
   expect_complete<Parallel>("Parallel");
