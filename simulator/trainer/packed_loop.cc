@@ -121,7 +121,9 @@ PackedLoop::Outputs PackedLoop::run(const MicroBatches& batch, Entropy entropy) 
   Tensor scaled = loss.temperature_copy ? tape::mul_scalar(rows) : tape::div_scalar_in_place(rows);
   rows.reset();
   if (entropy != Entropy::none) {
-    if (loss.entropy_chunk > 0)
+    if (loss.entropy_chunk > 0 && loss.entropy_compiled)
+      out.entropy = tape::compiled_chunked_entropy(scaled, loss.entropy_chunk);
+    else if (loss.entropy_chunk > 0)
       out.entropy = tape::chunked_entropy(scaled, loss.entropy_chunk);
     else if (loss.entropy_compiled)
       out.entropy = tape::compiled_entropy(scaled);
@@ -158,6 +160,7 @@ Tensor PackedLoop::forward(const Experience&, Output output) {
     }
   }
   repeat(1);
+  store_.end_pass();
   model().options().training = training;
   return {};  // results go to the host with the batch
 }

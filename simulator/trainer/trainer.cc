@@ -142,6 +142,7 @@ Status Trainer::build(const Action& action) {
   context.listed = &job_.lengths.listed;
   context.made_on_host = role->built_on_host || role->trainer == TrainerCode::trl_ppo;
   context.loaded_into_cache = role->trainer == TrainerCode::trl_grpo;
+  context.reads_norm = !context.padded;
   // Offloading that does not wait copies into pinned memory.
   if (!context.padded) context.optimizer_host = HostKind::pinned;
   if (!context.padded) {

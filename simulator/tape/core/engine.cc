@@ -103,6 +103,7 @@ void Engine::run(std::span<const Tensor> roots, std::span<Tensor> gradients) {
 
 void Engine::evaluate(Node* node) {
   const NodeRef keep(node);
+  const StreamScope stream(tape_, node->stream);
   tape_.label().module = node->module;
   tape_.backward_operation_ = node->name;
   node->buffer.resize(std::max<std::size_t>(node->outputs.size(), 1));
@@ -126,7 +127,7 @@ void Engine::evaluate(Node* node) {
   node->buffer.clear();
   for (SavedTensor& saved : node->saved) saved.reset();
   for (std::size_t i = 0; i < node->outgoing.size(); ++i)
-    if (node->edges[i].node != nullptr) deliver(node->edges[i], std::move(node->outgoing[i]));
+    if (node->edges[i].node != nullptr) deliver(node->edges[i], node->stream, std::move(node->outgoing[i]));
   node->outgoing.clear();
 }
 
@@ -161,8 +162,13 @@ void Engine::accumulate_leaf(Node* node) {
     for (auto& hook : leaf->hooks->accumulated) hook(leaf);
 }
 
-void Engine::deliver(const Edge& edge, Tensor gradient) {
+/// Gradients are summed on the stream of the node that they are for; one made on another stream is in use on
+/// both.
+void Engine::deliver(const Edge& edge, Stream made_on, Tensor gradient) {
   Node* node = edge.node;
+  const StreamScope stream(tape_, node->stream);
+  if (gradient.defined() && node->stream != made_on && gradient->storage->block != kNoBlock)
+    tape_.memory().record_stream(gradient->storage->block, node->stream);
   if (node->buffer.size() <= edge.slot) node->buffer.resize(edge.slot + 1u);
   Tensor& waiting = node->buffer[edge.slot];
   if (gradient.defined()) {

@@ -29,7 +29,7 @@ class Engine {
   void evaluate(Node* node);
   void accumulate_leaf(Node* node);
   void validate(Node* node);
-  void deliver(const Edge& edge, Tensor gradient);
+  void deliver(const Edge& edge, Stream made_on, Tensor gradient);
   void push_ready(Node* node);
 
   Tape& tape_;

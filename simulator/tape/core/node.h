@@ -93,6 +93,7 @@ struct Node {
   Formula formula = nullptr;
   std::uint16_t name = 0;          ///< operation name of its label
   std::uint32_t module = 0;        ///< that made it
+  Stream stream = 0;               ///< that it was made on and runs on
   std::vector<Edge> edges;         ///< one an input
   std::vector<SavedTensor> saved;  ///< in release order
   std::vector<OutputMeta> outputs;

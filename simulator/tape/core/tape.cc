@@ -147,6 +147,7 @@ Node* Tape::take_node() {
   n->owners = 0;
   n->sequence = sequence_++;
   n->module = label_.module;
+  n->stream = stream_;
   n->waiting = n->task = 0;
   return n;
 }

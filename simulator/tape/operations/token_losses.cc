@@ -41,7 +41,8 @@ void cross_entropy_backward(Node& node, std::span<Tensor> in, std::span<Tensor> 
 void entropy_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
   const Tensor logits = node.unpack(0), statistics = node.unpack(1);
   Tape& tape = *node.tape;
-  out[0] = tape.empty(Shape::contiguous(logits.shape().sizes()), logits.dtype(), node.name);
+  out[0] = tape.empty(Shape::contiguous(logits.shape().sizes()),
+                      node.numbers[0] != 0 ? DType::fp32 : logits.dtype(), node.name);
   if (tape.wants_operations())
     Work(tape, OperationKind::softmax, node.name)
         .in(in[0])
@@ -52,10 +53,10 @@ void entropy_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
         .run();
 }
 
-/// Bytes a logit of one chunk while the fused loss works on it, in fp32 and the logits' dtype: verl's torch
-/// kernel holds four fp32 values forward (logits, probabilities, log-probabilities, products), six backward,
-/// eight when the entropy has a gradient.
-constexpr std::int64_t kFusedForward = 16, kFusedBackwardBytes = 24, kFusedBackwardEntropyBytes = 32;
+/// Bytes a logit of one chunk while the fused loss works on it: three fp32 values at once, forward (logits,
+/// probabilities, products) and backward (logits, probabilities, gradient); two more where the entropy has a
+/// gradient.
+constexpr std::int64_t kFusedForward = 12, kFusedBackwardBytes = 12, kFusedBackwardEntropyBytes = 20;
 
 Tensor fused_scratch(Tape& tape, std::int64_t rows, std::int64_t vocabulary, std::int64_t bytes) {
   const ComponentScope component(tape, Component::logits);
@@ -116,30 +117,43 @@ Tensor flash_cross_entropy(Arg logits, Arg labels, bool in_place) {
   return losses;
 }
 
-Tensor compiled_entropy(Arg logits) {
+namespace {
+
+/// `wide`: the logits are widened inside the kernel, so their gradient comes in fp32 first.
+Tensor entropy_of(Arg logits, bool wide) {
   Tape& tape = logits->tape();
   Node* node = nullptr;
   if (tape.grad_enabled() && logits->requires_grad()) {
     node = tape.node(kEntropyBackward, entropy_backward, {&*logits});
+    node->numbers[0] = wide ? 1 : 0;
     tape.save(node, *logits);
   }
   const std::int64_t rows = logits->size(0);
   Tensor out = tape.empty({rows}, DType::fp32, kEntropy);
   Tensor statistics = tape.empty({2, rows}, DType::fp32, kEntropy);
-  Tensor scratch;
-  {
-    const ComponentScope component(tape, Component::logits);
-    const auto bytes =
-        static_cast<std::int64_t>(kCompiledEntropyScratch * static_cast<double>(logits->bytes()));
-    scratch = tape.empty({bytes}, DType::uint8, kEntropy);
-  }
   if (tape.wants_operations())
     Work(tape, OperationKind::softmax, kEntropy).in(*logits).out(out).sizes({rows, logits->size(-1)}).run();
-  scratch.reset();
   if (node != nullptr) tape.save(node, statistics);
   tape.attach(out, node);
   statistics.reset();
   done(logits);
+  return out;
+}
+
+}  // namespace
+
+Tensor compiled_entropy(Arg logits) {
+  return entropy_of(logits.pass(), false);
+}
+
+Tensor compiled_chunked_entropy(const Tensor& logits, std::int64_t rows) {
+  Tensor out = fill(logits.tape(), Shape{logits.size(0)}, DType::fp32);
+  for (std::int64_t at = 0; at < logits.size(0); at += rows) {
+    const std::int64_t count = std::min(rows, logits.size(0) - at);
+    Tensor part = slice(logits, 0, at, count);
+    const Tensor entropy = entropy_of(std::move(part), true);
+    out = copy_rows_in_place(std::move(out), at, entropy);
+  }
   return out;
 }
 

@@ -14,10 +14,10 @@ namespace headroom::tape {
 Tensor flash_cross_entropy(Arg logits, Arg labels, bool in_place);
 
 /// Entropy of each row out of one compiled kernel: fp32 [N]. Keeps the logits and two numbers a row; backward
-/// makes one [N,V]. While it runs the kernel holds `kCompiledEntropyScratch` of the logits' bytes.
+/// makes one [N,V]. The kernel takes no memory of its own.
 Tensor compiled_entropy(Arg logits);
-/// Measured on no recording: an upper bound of what the compiled reduction spills.
-inline constexpr double kCompiledEntropyScratch = 0.5;
+/// The same of packed rows, so many at a time. A part's gradient comes in fp32, then in the logits' dtype.
+Tensor compiled_chunked_entropy(const Tensor& logits, std::int64_t rows);
 
 /// logsumexp(logits) - sum(softmax(logits) * logits), operator by operator; fp32 under autocast.
 Tensor eager_entropy(const Tensor& logits);

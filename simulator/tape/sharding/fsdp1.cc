@@ -14,6 +14,9 @@ const std::uint16_t kFlat = operation_name("fsdp::flat_parameter"), kShard = ope
                     kToDevice = operation_name("fsdp::copy_to_device"),
                     kGather = operation_name("fsdp::all_gather_output"),
                     kSplit = operation_name("SplitWithSizesBackward0"),
+                    kBroadcast = operation_name("fsdp::broadcast"),
+                    kClone = operation_name("state_dict::clone"), kPart = operation_name("state_dict::shard"),
+                    kSummon = operation_name("fsdp::summon_full_params"),
                     kPad = operation_name("fsdp::padded_gradient"),
                     kReduce = operation_name("fsdp::reduce_scatter_output"),
                     kReshardOnly = operation_name("fsdp::post_backward_reshard_only");
@@ -50,7 +53,7 @@ class Fsdp1::ReshardOnly : public Function {
 };
 
 Fsdp1::Fsdp1(Model& model, Engine& engine, const ShardingOptions& options)
-    : tape_(model.tape()), engine_(engine), options_(options) {
+    : tape_(model.tape()), engine_(engine), model_(model), options_(options) {
   build_units(model);
   for (Unit& u : units_) shard_unit(u);
   for (Unit& u : units_)
@@ -61,6 +64,7 @@ Fsdp1::Fsdp1(Model& model, Engine& engine, const ShardingOptions& options)
       tape_.leaf_hooks(flat.full).accumulated.push_back(
           [this, number, f](const Tensor&) { reduce(unit(number), unit(number).flats[f]); });
     }
+  viewed_ = alone();
   model.hooks = this;
 }
 
@@ -68,16 +72,20 @@ void Fsdp1::build_units(Model& model) {
   units_.resize(static_cast<std::size_t>(model.decoder().layers) + 1);
   for (std::size_t i = 0; i + 1 < units_.size(); ++i) units_[i].number = static_cast<int>(i);
   units_.back().number = kRoot;
+  std::size_t order = 0;
   for (const ParameterSlot& slot : model.parameters()) {
     Unit& target = slot.layer >= 0 ? units_[static_cast<std::size_t>(slot.layer)] : units_.back();
     const bool trainable = slot.tensor->requires_grad();
     auto flat = std::find_if(target.flats.begin(), target.flats.end(),
                              [&](const Flat& f) { return f.trainable == trainable; });
-    if (flat == target.flats.end()) {
+    if (flat == target.flats.end() || (trainable && options_.leaves_wrapped)) {
       flat = target.flats.insert(target.flats.end(), Flat{});
       flat->trainable = trainable;
     }
-    flat->views.push_back({.slot = slot.tensor, .shape = slot.tensor->shape(), .offset = flat->elements});
+    flat->views.push_back({.slot = slot.tensor,
+                           .shape = slot.tensor->shape(),
+                           .offset = flat->elements,
+                           .order = order++});
     flat->elements += slot.tensor->elements();
   }
 }
@@ -88,18 +96,23 @@ void Fsdp1::shard_unit(Unit& u) {
     const ModuleScope module(tape_, (*flat.views.front().slot)->storage->label.module);
     const ComponentScope component(tape_, Component::weights);
     flat.padded = round_up(flat.elements, options_.ranks);
-    // The parameters are joined in one tensor, of which this rank keeps its part. Made on the host, they come
-    // to the device first.
     std::vector<Tensor> moved;
-    if (options_.built_on_host)
+    if (options_.built_on_host) {
       for (const View& view : flat.views) moved.push_back(tape_.empty(view.shape, stored, kToDevice));
-    Tensor joined = tape_.empty({flat.elements}, stored, kFlat);
+      if (!alone()) const Tensor broadcast = tape_.empty({flat.elements}, stored, kBroadcast);
+    } else {
+      for (const View& view : flat.views) moved.push_back(*view.slot);
+    }
     for (View& view : flat.views) view.slot->reset();
-    while (!moved.empty()) moved.pop_back();
-    flat.shard = tape_.empty({flat.padded / options_.ranks}, stored, kShard);
-    if (options_.cpu_offload) flat.shard = tape_.empty_host(flat.shard.shape(), stored, HostKind::pinned);
-    flat.shard->requires_grad = flat.trainable;
+    Tensor joined = tape_.empty({flat.elements}, stored, kFlat);
+    flat.shard = alone() ? joined : tape_.empty({flat.padded / options_.ranks}, stored, kShard);
     joined.reset();
+    if (options_.cpu_offload) {
+      if (alone()) flat.viewed = flat.shard;
+      flat.shard = tape_.empty_host(flat.shard.shape(), stored, HostKind::pinned);
+    }
+    while (!moved.empty()) moved.pop_back();
+    flat.shard->requires_grad = flat.trainable;
     const ComponentScope gathered(tape_, Component::gathered_parameters);
     const Tensor nothing = tape_.empty({0}, options_.compute, kGather);
     flat.full = tape_.alias(nothing, Shape{flat.elements}, 0, false);
@@ -113,6 +126,36 @@ Fsdp1::Unit& Fsdp1::unit(int number) {
 
 // --- Gathering
 
+/// First use of the model: what its units will use is made once and emptied, so its memory stays cached.
+void Fsdp1::begin() {
+  if (std::exchange(begun_, true)) return;
+  const ComponentScope component(tape_, Component::communication);
+  const auto touch = [&](const Unit& u) {
+    for (const Flat& flat : u.flats) {
+      const DType stored = flat.shard.dtype();
+      const bool narrows = stored != options_.compute;
+      if (narrows) const Tensor part = tape_.empty(flat.shard.shape(), options_.compute, kLowPrecision);
+      if (alone()) continue;
+      { const Tensor whole = tape_.empty({flat.padded}, options_.compute, kGather); }
+      if (narrows) const Tensor wide = tape_.empty({flat.padded}, stored, kGather);
+    }
+  };
+  touch(units_.back());
+  for (const Unit& u : units_)
+    if (u.number != kRoot) touch(u);
+}
+
+/// NO_SHARD: the parameter in the compute dtype, by way of a copy on the device when it lies on the host.
+void Fsdp1::unshard_alone(Flat& flat) {
+  const bool narrows = flat.shard.dtype() != options_.compute;
+  flat.viewed.reset();
+  if (!narrows && !options_.cpu_offload) return;  // the parameter itself is used
+  const StreamScope stream(tape_, static_cast<Stream>(options_.gather_stream + 1));
+  tape_.regrow_storage(flat.full, bytes_of(options_.compute, flat.padded));
+  if (narrows && options_.cpu_offload)
+    const Tensor on_device = tape_.empty(flat.shard.shape(), flat.shard.dtype(), kToDevice);
+}
+
 void Fsdp1::unshard(Unit& u) {
   if (u.unsharded) return;
   u.unsharded = true;
@@ -120,10 +163,12 @@ void Fsdp1::unshard(Unit& u) {
   tape_.set_operation(0);
   for (Flat& flat : u.flats) {
     const ComponentScope component(tape_, Component::communication);
-    const bool alone = options_.ranks == 1 && !options_.cpu_offload;
-    if (alone && flat.shard.dtype() == options_.compute) continue;  // the shard itself is used
+    if (alone()) {
+      unshard_alone(flat);
+      continue;
+    }
     Tensor part;
-    if (!alone && (options_.cpu_offload || flat.shard.dtype() != options_.compute)) {
+    if (options_.cpu_offload || flat.shard.dtype() != options_.compute) {
       const StreamScope stream(tape_, static_cast<Stream>(options_.gather_stream + 1));
       part = tape_.empty(flat.shard.shape(), options_.compute, kLowPrecision);
       if (options_.cpu_offload && flat.shard.dtype() != options_.compute)
@@ -142,6 +187,7 @@ void Fsdp1::unshard(Unit& u) {
 }
 
 void Fsdp1::make_views(Unit& u) {
+  const StreamScope stream(tape_, options_.gather_stream);
   for (Flat& flat : u.flats) {
     Node* node = nullptr;
     if (tape_.grad_enabled() && flat.trainable) {
@@ -172,6 +218,8 @@ void Fsdp1::reshard(Unit& u) {
 
 void Fsdp1::before_forward(int number, Tensor& input) {
   if (is_embedding(number)) return;
+  begin();
+  viewed_ = false;
   Unit& u = unit(number);
   unshard(u);
   make_views(u);
@@ -191,11 +239,8 @@ void Fsdp1::after_forward(int number, Tensor& output) {
   if (is_embedding(number)) return;
   Unit& u = unit(number);
   const bool backward_follows = output.defined() && output.requires_grad() && output->producer != nullptr;
-  if (number != kRoot) {
-    if (options_.reshard_after_forward) reshard(u);
-  } else if (!backward_follows && !options_.root_stays_gathered) {
-    reshard(u);
-  }
+  // Backward is expected to begin with the root, so it is left as it is, even where no backward follows.
+  if (alone() || (number != kRoot && options_.reshard_after_forward)) reshard(u);
   if (!backward_follows) return;
   u.forward_order.push_back(post_forward_order_.size());
   post_forward_order_.push_back(static_cast<std::size_t>(&u - units_.data()));
@@ -259,6 +304,90 @@ void Fsdp1::finish_backward() {
   post_forward_order_.clear();
 }
 
+void Fsdp1::end_pass() {
+  if (!options_.root_stays_gathered) reshard(units_.back());
+}
+
+// --- State dicts
+
+/// A clone of the parameter becomes a distributed tensor: this rank's part of it is copied. A part of one rank
+/// is the clone.
+StateTensor Fsdp1::part_of(const View& view, DType stored, bool to_host) {
+  const ComponentScope component(tape_, Component::staging);
+  Tensor part = tape_.empty(view.shape, stored, kClone);
+  if (!alone()) {
+    const Tensor clone = std::move(part);
+    part = tape_.empty(shard_shape(view.shape, options_.ranks), stored, kPart);
+  }
+  if (to_host) part = tape_.empty_host(part.shape(), stored, HostKind::pageable);
+  return {std::move(part), view.shape};
+}
+
+void Fsdp1::export_unit(Unit& u, bool to_host, std::vector<std::pair<std::size_t, StateTensor>>& out) {
+  for (Flat& flat : u.flats) {
+    flat.viewed.reset();
+    for (const View& view : flat.views) out.emplace_back(view.order, part_of(view, flat.shard.dtype(), to_host));
+  }
+}
+
+std::vector<StateTensor> Fsdp1::state_dict(bool to_host) {
+  begin();
+  std::vector<std::pair<std::size_t, StateTensor>> parts;
+  const auto gathered = [&](const Unit& u) {
+    const ComponentScope component(tape_, Component::staging);
+    std::vector<Tensor> whole;
+    if (!alone())
+      for (const Flat& flat : u.flats) whole.push_back(tape_.empty({flat.padded}, flat.shard.dtype(), kGather));
+    return whole;
+  };
+  Unit& root = units_.back();
+  const std::vector<Tensor> held = gathered(root);
+  for (Unit& u : units_) {
+    if (u.number == kRoot) continue;
+    const std::vector<Tensor> whole = gathered(u);
+    export_unit(u, to_host, parts);
+  }
+  export_unit(root, to_host, parts);
+  if (model_.decoder().tied_embeddings)  // a tied head comes again
+    for (const Flat& flat : root.flats)
+      for (const View& view : flat.views)
+        if (view.slot == &model_.head_table())
+          parts.emplace_back(parts.size(), part_of(view, flat.shard.dtype(), to_host));
+  viewed_ = alone();
+  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<StateTensor> out;
+  for (auto& [order, part] : parts) out.push_back(std::move(part));
+  return out;
+}
+
+void Fsdp1::summon_adapters(bool layer_by_layer) {
+  begin();
+  const ComponentScope component(tape_, Component::staging);
+  std::vector<Tensor> whole;
+  std::vector<std::pair<std::size_t, StateTensor>> parts;
+  const auto gather = [&](const Unit& u) {
+    if (alone()) return;
+    for (const Flat& flat : u.flats)
+      whole.push_back(tape_.empty({flat.padded}, flat.shard.dtype(), kSummon));
+  };
+  const auto let_go = [&] {
+    while (!parts.empty()) parts.pop_back();
+    while (!whole.empty()) whole.pop_back();
+  };
+  if (!layer_by_layer) gather(units_.back());
+  if (!layer_by_layer)
+    for (const Unit& u : units_)
+      if (u.number != kRoot) gather(u);
+  for (Unit& u : units_) {
+    if (u.number == kRoot) continue;
+    if (layer_by_layer) gather(u);
+    export_unit(u, false, parts);
+    if (layer_by_layer) let_go();
+  }
+  let_go();
+  tape_.memory().empty_cache();
+}
+
 // --- Shards
 
 std::vector<Tensor> Fsdp1::shards() {
@@ -279,6 +408,7 @@ void Fsdp1::offload(HostKind kind) {
     for (Flat& flat : u.flats)
       if (flat.shard->storage->device == Device::gpu) {
         const ModuleScope module(tape_, flat.shard->storage->label.module);
+        if (viewed_) flat.viewed = tape_.alias(flat.shard, flat.shard.shape());
         tape_.set_data(flat.shard, tape_.empty_host(flat.shard.shape(), flat.shard.dtype(), kind));
       }
 }

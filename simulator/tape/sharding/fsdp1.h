@@ -13,20 +13,23 @@ namespace headroom::tape {
 /// when the last of them exists.
 ///
 /// Follows torch/distributed/fsdp of PyTorch 2.x allocation by allocation:
-///  * wrap: parameters (made on the host: brought here one by one), the flat parameter, this rank's part.
+///  * wrap: parameters (made on the host: brought here one by one, then broadcast together in a copy), the flat
+///    parameter, this rank's part; the parameters go last.
+///  * first use: every tensor that units will use later is made once and emptied.
 ///  * unshard: this rank's part in the compute dtype (pre-unshard stream); then the host waits until the
 ///  device
 ///    has passed the free of the unit before the last (limit_all_gathers, two in flight), so that it runs at
 ///    most that far ahead; then the gathered flat parameter (unshard stream).
 ///  * reshard: the gathered flat parameter's storage is emptied. The root keeps it to the end of the
-///  backward,
-///    and after a forward without backward for good when `root_stays_gathered`.
+///    backward, and beyond a pass without backward when `root_stays_gathered`.
 ///  * reduce: the flat gradient in the reduce dtype, a padded copy if the length does not divide, this rank's
 ///    part.
+///  * views of a flat parameter belong to the gather stream, and so do the gradients that come out of them.
+///  * state dict: units are gathered in the stored dtype, the root around the layers; each parameter is cloned
+///    and its part of the clone copied.
 ///  * one rank: nothing is gathered or scattered (NO_SHARD): a copy in the compute dtype, a gradient in the
-///    reduce dtype.
-///
-/// No recording proves this file; see docs/ACCURACY.md for what is proved.
+///    reduce dtype; the root is resharded as others are. Between wrapping (or a state dict) and the next use
+///    modules hold views of the flat parameter, which keep its memory when it moves to the host.
 class Fsdp1 : public ShardingRuntime {
  public:
   Fsdp1(Model& model, Engine& engine, const ShardingOptions& options);
@@ -37,12 +40,16 @@ class Fsdp1 : public ShardingRuntime {
   void set_gradient_sync(bool sync) override { sync_ = sync; }
   void offload(HostKind kind) override;
   void load() override;
+  void end_pass() override;
+  std::vector<StateTensor> state_dict(bool to_host) override;
+  void summon_adapters(bool layer_by_layer) override;
 
  private:
   struct View {
     Tensor* slot = nullptr;  ///< the module's attribute
     Shape shape;
     std::int64_t offset = 0;  ///< elements into the flat parameter
+    std::size_t order = 0;    ///< among the model's `parameters()`
   };
   /// One flat parameter; frozen and trainable parameters of a unit lie in separate ones.
   struct Flat {
@@ -50,6 +57,7 @@ class Fsdp1 : public ShardingRuntime {
     std::int64_t elements = 0, padded = 0;  ///< of the whole; `padded` divides by the ranks
     Tensor shard;                           ///< of this rank, in the stored dtype
     Tensor full;                            ///< gathered; its storage is empty while resharded
+    Tensor viewed;                          ///< one rank: memory on the device that modules' views hold
     bool trainable = false;
   };
   struct Unit {
@@ -62,6 +70,11 @@ class Fsdp1 : public ShardingRuntime {
 
   void build_units(Model& model);
   void shard_unit(Unit& unit);
+  void begin();
+  bool alone() const { return options_.ranks == 1; }
+  void unshard_alone(Flat& flat);
+  void export_unit(Unit& unit, bool to_host, std::vector<std::pair<std::size_t, StateTensor>>& out);
+  StateTensor part_of(const View& view, DType stored, bool to_host);
   Unit& unit(int number);
   void unshard(Unit& unit);
   void make_views(Unit& unit);
@@ -72,7 +85,10 @@ class Fsdp1 : public ShardingRuntime {
 
   Tape& tape_;
   Engine& engine_;
+  Model& model_;
   ShardingOptions options_;
+  bool begun_ = false;   ///< used once
+  bool viewed_ = false;  ///< modules hold views of flat parameters outside of passes
   std::vector<Unit> units_;  ///< layers, then the root
   std::vector<std::size_t> post_forward_order_;
   std::deque<StreamMark> frees_;  ///< behind the last use of units freed since the host waited

@@ -26,15 +26,6 @@ const std::uint16_t kShard = operation_name("fsdp::shard"),
 
 constexpr int kRoot = -1;
 
-/// The shard of a parameter: rows of the first dimension over ranks, the same padded number everywhere.
-Shape shard_shape(const Shape& full, std::int64_t ranks) {
-  Shape out = full;
-  if (out.rank == 0) out = Shape{1};
-  out.size[0] = ceil_div(out.size[0], ranks);
-  set_contiguous(out);
-  return out;
-}
-
 }  // namespace
 
 /// Passes gradients of a unit's input through and reduces the unit's gradients when they are complete.
@@ -372,6 +363,17 @@ void Fsdp2::finish_backward() {
   }
   post_forward_order_.clear();
   reduce_input_.reset();
+}
+
+std::vector<StateTensor> Fsdp2::state_dict(bool) {
+  std::vector<StateTensor> out;
+  std::optional<StateTensor> head;  // a tied one comes again
+  for (const Parameter* p : ordered()) {
+    out.push_back({p->shard, p->full.shape()});
+    if (model_.decoder().tied_embeddings && p->slot == &model_.head_table()) head = out.back();
+  }
+  if (head) out.push_back(std::move(*head));
+  return out;
 }
 
 // --- Shards

@@ -29,6 +29,8 @@ class Fsdp2 : public ShardingRuntime {
   void offload(HostKind kind) override;
   /// model.to(device): module by module.
   void load() override;
+  /// Sends from wherever the shards are; nothing is made.
+  std::vector<StateTensor> state_dict(bool to_host) override;
 
  private:
   struct Parameter {

@@ -6,6 +6,7 @@
 #include "simulator/job/role.h"
 #include "simulator/tape/core/engine.h"
 #include "simulator/tape/modules/model.h"
+#include "simulator/tape/sharding/state_dict.h"
 
 namespace headroom::tape {
 
@@ -17,7 +18,8 @@ struct ShardingOptions {
   bool reshard_after_forward = true;
   bool cpu_offload = false;  ///< shards, their gradients and optimizer live in pinned host memory
   bool forward_prefetch = false;
-  bool root_stays_gathered = false;  ///< FSDP1: after a forward without backward
+  bool root_stays_gathered = false;  ///< FSDP1: beyond a pass without backward
+  bool leaves_wrapped = false;       ///< FSDP1: each trainable parameter is a flat parameter of its own
   bool built_on_host = false;        ///< parameters have no device memory yet: units come as they are sharded
   Stream gather_stream = 1, reduce_stream = 2;
 };
@@ -35,6 +37,14 @@ class ShardingRuntime : public UnitHooks {
   /// gone.
   virtual void offload(HostKind kind) = 0;
   virtual void load() = 0;
+  /// A pass without gradients is over, its results taken.
+  virtual void end_pass() {}
+  /// The sharded state dict in its order, a tied head once more at the end. What is made for it lives as long
+  /// as the tensors do. `to_host`: each tensor goes there as soon as it stands.
+  virtual std::vector<StateTensor> state_dict(bool to_host) = 0;
+  /// Adapters are taken out and go to the host. FSDP1 gathers every parameter in its stored dtype for it, or
+  /// one layer after the other, and makes the layers' state dict within.
+  virtual void summon_adapters(bool /*layer_by_layer*/) {}
 };
 
 }  // namespace headroom::tape

@@ -1,19 +1,13 @@
 #include "simulator/trainer/store/fsdp.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "simulator/tape/sharding/fsdp1.h"
 #include "simulator/tape/sharding/fsdp2.h"
 
 namespace headroom::trainer {
-namespace {
-
 using tape::Tensor;
-
-const std::uint16_t kExport = tape::operation_name("state_dict::full_tensor"),
-                    kExported = tape::operation_name("state_dict::shard");
-
-}  // namespace
 
 Status FsdpStore::build() {
   const Role& r = role();
@@ -29,6 +23,7 @@ Status FsdpStore::build() {
   options.cpu_offload = r.sharding.cpu_offload;
   options.forward_prefetch = r.sharding.forward_prefetch;
   options.root_stays_gathered = r.sharding.root_stays_gathered;
+  options.leaves_wrapped = r.sharding.trainable_leaves_wrapped;
   options.built_on_host = context_.made_on_host;
   // FSDP1 prepares gathers on a stream between the two.
   options.gather_stream = context_.first_stream;
@@ -52,6 +47,7 @@ void FsdpStore::clip_gradients() {
   if (role().sharding.cpu_offload) return tape::clip_grad_norm_on_host(tape_, optimizer_->parameters());
   tape::clip_grad_norm(tape_, optimizer_->parameters(),
                        {.ranks = context_.ranks, .dtensor = role().sharding.kind == ShardingKind::fsdp2});
+  if (context_.reads_norm) tape_.memory().synchronize();
 }
 
 void FsdpStore::move_weights(bool to_device) {
@@ -61,34 +57,30 @@ void FsdpStore::move_weights(bool to_device) {
     runtime_->offload(role().offload_pinned ? HostKind::pinned : HostKind::pageable);
 }
 
-/// FSDP1's state dict unshards one unit after the other in full precision, the root held open around its
-/// children, and clones each full tensor before it is cut; sharded copies of everything stay until the sync
-/// has sent them.
+void FsdpStore::end_pass() {
+  runtime_->end_pass();
+}
+
 void FsdpStore::export_weights() {
-  if (role().sharding.kind != ShardingKind::fsdp1) return;
-  const Extent& size = extent();
-  const tape::ComponentScope component(tape_, Component::staging);
-  {
-    const Tensor root = tape_.empty({size.root}, DType::uint8, kExport);
-    const Tensor clone = tape_.empty({size.largest}, DType::uint8, kExport);
+  if (role().sharding.kind == ShardingKind::fsdp1) state_ = runtime_->state_dict(false);
+}
+
+void FsdpStore::sync_weights(const WeightSync& sync) {
+  const tape::Sending how{.ranks = context_.ranks, .bucket = sync.bucket, .cast = sync.dtype};
+  if (sync.adapters_only) {
+    // Adapters are taken out and go to the host before the bucket exists.
+    runtime_->summon_adapters(sync.kind == WeightExport::layers);
+    state_.clear();
+  } else if (state_.empty()) {
+    state_ = runtime_->state_dict(false);
   }
-  const Tensor root = tape_.empty({size.root}, DType::uint8, kExport);
-  for (const Tensor& shard : runtime_->shards())
-    exported_.push_back(tape_.empty(shard.shape(), shard.dtype(), kExported));
-  const Tensor layer = tape_.empty({size.layer}, DType::uint8, kExport);
-  const Tensor clone = tape_.empty({std::min(size.largest, size.layer)}, DType::uint8, kExport);
+  tape::send(tape_, std::exchange(state_, {}), how);
 }
 
 /// FSDP1 gathers units for the state dict as `export_weights` does. The sharded states are written from host
 /// memory.
 void FsdpStore::save() {
-  if (role().sharding.kind == ShardingKind::fsdp1) {
-    const Extent& size = extent();
-    const tape::ComponentScope component(tape_, Component::staging);
-    const Tensor root = tape_.empty({size.root}, DType::uint8, kExport);
-    const Tensor layer = tape_.empty({size.layer}, DType::uint8, kExport);
-    const Tensor clone = tape_.empty({size.largest}, DType::uint8, kExport);
-  }
+  if (role().sharding.kind == ShardingKind::fsdp1) static_cast<void>(runtime_->state_dict(true));
   std::vector<Tensor> written;
   const tape::ComponentScope component(tape_, Component::staging);
   for (const Tensor& shard : runtime_->shards())

@@ -16,7 +16,9 @@ class FsdpStore : public UnshardedStore {
 
   Status build() override;
   void begin_micro_batch(bool last) override;
+  void end_pass() override;
   void export_weights() override;
+  void sync_weights(const WeightSync& sync) override;
   void save() override;
 
  protected:
@@ -26,6 +28,7 @@ class FsdpStore : public UnshardedStore {
 
  private:
   std::unique_ptr<tape::ShardingRuntime> runtime_;
+  std::vector<tape::StateTensor> state_;  ///< between export and sync
 };
 
 }  // namespace headroom::trainer

@@ -68,8 +68,6 @@ void Store::sync_weights(const WeightSync& sync) {
     const Tensor sent =
         tape_.empty({std::max(sync.bucket, largest > sync.bucket ? largest : 0)}, DType::uint8, kBucket);
   }
-  gathered.reset();
-  while (!exported_.empty()) exported_.pop_back();
 }
 
 Result<std::unique_ptr<Store>> make_store(const RoleContext& context) {

@@ -27,6 +27,8 @@ class Store {
   /// Before a micro-batch's forward. `last`: of its optimizer step, so that its backward completes gradients.
   virtual void begin_micro_batch(bool /*last*/) {}
   virtual void backward(const tape::Tensor& loss) = 0;
+  /// After all forwards of a pass without gradients.
+  virtual void end_pass() {}
   /// An optimizer step: gradients are clipped, weights updated, gradients dropped.
   virtual void step() = 0;
   // Its parts, for loops that call them one by one.
@@ -62,7 +64,6 @@ class Store {
   RoleContext context_;
   tape::Tape& tape_;
   std::unique_ptr<tape::Model> model_;
-  std::vector<tape::Tensor> exported_;  ///< sharded copies between export and sync
 
  private:
   Extent extent_;

@@ -93,7 +93,10 @@ TEST(Fsdp1, RootStaysGatheredOnlyWhenTold) {
     {
       const GradMode no_grad(run.tape, false);
       const Tensor logits = run.forward();
+      EXPECT_NEAR(static_cast<double>(run.held(Component::gathered_parameters)),
+                  2.0 * static_cast<double>(kRootElements), 512);
     }
+    run.fsdp->end_pass();
     EXPECT_NEAR(static_cast<double>(run.held(Component::gathered_parameters)),
                 stays ? 2.0 * static_cast<double>(kRootElements) : 0.0, 512);
   }
