@@ -18,7 +18,10 @@ std::int64_t data_parallel_size(const Job& job, const Role& role) {
 }
 
 std::int64_t shard_group_size(const Job& job, const Role& role) {
-  const std::int64_t all = std::max<std::int64_t>(1, ranks_of(job, role) / role.parallel.model());
+  // FSDP's context ranks hold equal weights and share them; Megatron's are counted with its buffers.
+  const bool megatron = role.sharding.kind == ShardingKind::megatron;
+  const std::int64_t whole = megatron ? role.parallel.model() : role.parallel.tensor * role.parallel.pipeline;
+  const std::int64_t all = std::max<std::int64_t>(1, ranks_of(job, role) / whole);
   return role.sharding.group > 0 ? std::min(role.sharding.group, all) : all;
 }
 

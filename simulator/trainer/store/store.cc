@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "models/sharding/tensor_slice.h"
 #include "simulator/job/names.h"
 #include "simulator/phases/megatron_role.h"
 #include "simulator/tape/modules/lora.h"
@@ -31,7 +32,8 @@ Status Store::build_model() {
   options.attention = r.attention;
   options.recompute = r.recompute;
   options.head = r.head;
-  HEADROOM_ASSIGN(model_, tape::make_model(tape_, *r.model, r.name, options));
+  HEADROOM_ASSIGN(const Architecture slice, tensor_slice(*r.model, r.parallel.tensor));
+  HEADROOM_ASSIGN(model_, tape::make_model(tape_, slice, r.name, options));
   model_->engine = &context_.engine;
   if (r.lora) tape::add_lora(*model_, *r.lora);
   // gradient_checkpointing_enable() sees to it, with adapters or without.
@@ -39,7 +41,8 @@ Status Store::build_model() {
   std::map<int, Bytes> units;
   for (const tape::ParameterSlot& slot : model_->parameters()) {
     const Bytes bytes = bytes_of(r.precision.weights, slot.tensor->elements());
-    extent_.largest = std::max(extent_.largest, bytes);
+    // What is sent is whole; a rank has its tensor-parallel part.
+    extent_.largest = std::max(extent_.largest, bytes * r.parallel.tensor);
     extent_.whole += bytes;
     units[slot.layer] += bytes;
   }
