@@ -132,6 +132,15 @@ class Interpolator {
       return std::move(*found);
     }
     const std::vector<std::string_view> given = arguments(parts.rest);
+    if (scope_.resolver && !parts.resolver.starts_with("oc.")) {
+      std::vector<Document> values;
+      for (const std::string_view text : given) {
+        HEADROOM_ASSIGN(Document one, argument(text, depth));
+        values.push_back(std::move(one));
+      }
+      HEADROOM_ASSIGN(std::optional<Document> made, scope_.resolver(parts.resolver, values));
+      if (made) return std::move(*made);
+    }
     HEADROOM_ASSIGN(const std::string first, first_argument(given.front(), depth));
     if (parts.resolver == "oc.select") {
       HEADROOM_ASSIGN(std::optional<Document> found, select(first));

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "models/base/result.h"
 #include "models/document/document.h"
@@ -17,6 +18,9 @@ struct InterpolationScope {
   std::function<Result<std::optional<Document>>(const std::string& key)> key;
   /// A variable of the launch's environment.
   std::function<std::optional<std::string>(const std::string& name)> environment;
+  /// A framework's own resolvers (`${mul:2,3}`): the value; nothing for a name that it does not have.
+  std::function<Result<std::optional<Document>>(std::string_view name, const std::vector<Document>& arguments)>
+      resolver;
 };
 
 /// Index behind the `}` that closes the `${` at `start`, nested ones and quotes skipped; npos when unclosed.

@@ -149,6 +149,7 @@ class Layers::Resolver {
         return fail(fmt::format("{} is mandatory and not set", key));
       return std::optional<Document>(std::move(found->value));
     };
+    scope_.resolver = layers_.resolver_;
     scope_.environment = [this](const std::string& name) -> std::optional<std::string> {
       const auto given = layers_.environment_.find(name);
       if (given != layers_.environment_.end()) return given->second;

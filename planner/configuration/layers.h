@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,6 +32,11 @@ class Layers {
   Status apply(const Override& change);
   /// Variables for `${oc.env:…}`; those of this process are asked after.
   void set_environment(std::map<std::string, std::string> variables) { environment_ = std::move(variables); }
+
+  /// A framework's own resolvers in references (see InterpolationScope::resolver).
+  using OwnResolver =
+      std::function<Result<std::optional<Document>>(std::string_view name, const std::vector<Document>&)>;
+  void set_resolver(OwnResolver resolver) { resolver_ = std::move(resolver); }
 
   /// A value and where it comes from.
   struct Value {
@@ -77,6 +83,7 @@ class Layers {
   Layer defaults_;
   std::vector<Layer> layers_;  ///< bottom first
   std::map<std::string, std::string> environment_;
+  OwnResolver resolver_;
 };
 
 }  // namespace headroom
