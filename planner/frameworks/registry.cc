@@ -7,6 +7,7 @@
 #include "planner/configuration/override.h"
 #include "planner/frameworks/deepspeed_chat/read.h"
 #include "planner/frameworks/job/framework.h"
+#include "planner/frameworks/nemo_rl/read.h"
 #include "planner/frameworks/torch/read.h"
 #include "planner/frameworks/trl/read.h"
 #include "planner/frameworks/verl/knobs.h"
@@ -36,6 +37,14 @@ std::span<const Framework> frameworks() {
                 .knobs = verl::knobs,
                 .with = verl::with,
                 .settings_of = verl::settings_for,
+                .write = write_back},
+      Framework{.name = "nemo-rl",
+                .summary = "NeMo RL 0.2.1 to main: YAML with its parents, and overrides",
+                .detect = nemo_rl::detect,
+                .read = nemo_rl::read,
+                .knobs = nemo_rl::knobs,
+                .with = nemo_rl::with,
+                .settings_of = nemo_rl::settings_for,
                 .write = write_back},
       Framework{.name = "deepspeed-chat",
                 .summary = "DeepSpeed-Chat's PPO step: four DeepSpeed engines, ZeRO 0 to 3",

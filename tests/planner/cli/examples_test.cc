@@ -56,11 +56,15 @@ TEST(Examples, ExplainNamesTheReasonAndWhatHelps) {
 TEST(Examples, EveryShippedConfigurationCanBePlanned) {
   for (const std::string& path : examples()) {
     const bool own = path.find("examples/job/") != std::string::npos;
-    const Outcome outcome = run_words({"plan", path, "--steps", "1", "--top", "1", "--vary",
-                                       own ? "actor_recompute" : "gpu_memory_utilization"});
+    const bool verl = path.find("examples/verl/") != std::string::npos;
+    const Outcome outcome = run_words(
+        {"plan", path, "--steps", "1", "--top", "1", "--vary",
+         own    ? "actor_recompute"
+         : verl ? "gpu_memory_utilization"
+                : "activation_checkpointing"});
     if (path.find("examples/deepspeed-chat/") != std::string::npos) {
       EXPECT_EQ(outcome.code, kBadInput) << path;
-      EXPECT_THAT(outcome.err, HasSubstr("with knobs to vary (job, verl)")) << path;
+      EXPECT_THAT(outcome.err, HasSubstr("with knobs to vary (job, verl, nemo-rl)")) << path;
       continue;
     }
     EXPECT_THAT(outcome.code, AnyOf(kDone, kOver)) << path << outcome.err;

@@ -1,0 +1,94 @@
+#include <algorithm>
+
+#include "planner/frameworks/nemo_rl/job.h"
+
+namespace headroom::nemo_rl {
+namespace {
+
+/// vLLM's own sizes for its offline class on cards of 70 GiB and more, and on smaller ones; for its server on
+/// large ones. NeMo RL leaves them alone.
+constexpr Bytes kLargeCard = 70 * kGiB;
+constexpr std::int64_t kLargeTokens = 16384, kServedTokens = 8192, kSmallTokens = 8192;
+constexpr std::int64_t kLargeSequences = 1024, kSmallSequences = 256;
+
+/// Share of the free memory that a refit's two staging buffers take where nothing says their size; of the whole
+/// memory, up to 5 GiB, where weights go to other GPUs, twice for the pieces and their concatenation.
+constexpr double kRefitShare = 0.3, kBroadcastShare = 0.02;
+constexpr Bytes kMostBroadcast = 5 * kGiB;
+/// What a process has besides tensors when a refit asks: context, communicators, workspaces.
+constexpr Bytes kProcess = 2 * kGiB + kGiB / 2;
+
+Bytes largest_tensor(const Architecture& model) {
+  std::int64_t most = 0;
+  for (const Tensor& tensor : model.tensors) most = std::max(most, tensor.count());
+  return bytes_of(DType::bf16, most);
+}
+
+Bytes trainer_weights(const Settings& s) {
+  const std::int64_t all = s.policy.architecture->parameters();
+  if (!s.policy.runs_megatron()) return bytes_of(DType::fp32, all) / s.train_gpus();
+  const Megatron& m = s.policy.megatron;
+  return bytes_of(DType::bf16, all) / (m.tensor * m.pipeline);
+}
+
+/// Both staging buffers of the trainer.
+Bytes staging(const Settings& s, const Engine& engine) {
+  const Bytes largest = largest_tensor(*s.policy.architecture);
+  if (s.separate()) {
+    const Bytes card = s.card > 0 ? s.card : 80 * kGiB;
+    const auto share = static_cast<Bytes>(kBroadcastShare * static_cast<double>(card));
+    return 4 * (std::min(share, kMostBroadcast) + largest);
+  }
+  if (s.policy.refit_buffer_gb > 0)
+    return static_cast<Bytes>(s.policy.refit_buffer_gb * static_cast<double>(kGiB));
+  if (s.card == 0) return 2 * largest;
+  const Bytes served = bytes_of(engine.weights, engine.model->parameters()) / (engine.tensor * engine.pipeline);
+  const Bytes free = std::max<Bytes>(0, s.card - trainer_weights(s) - served - 2 * kProcess);
+  return static_cast<Bytes>(kRefitShare * static_cast<double>(free));
+}
+
+}  // namespace
+
+std::vector<Engine> make_engines(const Settings& s) {
+  if (!s.generates()) return {};
+  const Generation& g = s.policy.generation;
+  Engine out;
+  out.name = "rollout";
+  out.kind = g.backend == "sglang" ? EngineKind::sglang : EngineKind::vllm;
+  out.role = "actor";
+  out.model_name = s.policy.model;
+  out.model = s.policy.architecture;
+  out.tensor = g.backend == "sglang" ? g.sglang_tensor : g.tensor;
+  out.pipeline = g.pipeline;
+  // Experts are dealt out over data-parallel engines of the tensor size each.
+  out.data = std::max<std::int64_t>(1, g.expert / std::max<std::int64_t>(1, out.tensor));
+  out.expert = g.expert;
+  const DType type = parse_dtype(g.precision == "fp8" ? s.policy.precision : g.precision).value_or(DType::bf16);
+  out.weights = g.precision == "fp8" ? DType::fp8 : type;
+  out.kv = g.kv_cache_dtype.starts_with("fp8") ? DType::fp8 : type;
+  out.utilization = g.backend == "sglang" ? g.sglang_fraction : g.utilization;
+  out.kv_bytes = g.kv_cache_memory_bytes;
+  out.blocks_override = g.blocks_override;
+  out.block_size = g.block_size.value_or(out.kind == EngineKind::sglang ? 1 : 16);
+  const bool large = s.card == 0 || s.card >= kLargeCard;
+  out.max_sequences = g.max_num_seqs.value_or(large ? kLargeSequences : kSmallSequences);
+  out.max_batched_tokens =
+      g.max_num_batched_tokens.value_or(!large           ? kSmallTokens
+                                        : g.async_engine ? kServedTokens
+                                                         : kLargeTokens);
+  out.max_length = g.max_model_len;
+  out.graphs = !g.enforce_eager;
+  out.processed_logprobs = true;
+  out.loads_weights = false;
+  out.sleep_level = s.separate() ? 0 : 1;
+  const Release vllm = settings::parse_release(s.versions.vllm).value_or(Release{0, 20, 0});
+  out.graphs_in_budget = vllm >= Release{0, 21, 0};
+  out.counts_others = vllm < Release{0, 9, 2};
+  out.full_and_piecewise_graphs = vllm >= Release{0, 10, 2};
+  out.sync.kind = WeightExport::per_tensor;
+  out.sync.dtype = DType::bf16;
+  out.sync.bucket = staging(s, out);
+  return {out};
+}
+
+}  // namespace headroom::nemo_rl

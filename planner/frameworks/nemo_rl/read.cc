@@ -1,0 +1,248 @@
+#include "planner/frameworks/nemo_rl/read.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+
+#include "planner/configuration/model_lookup.h"
+#include "planner/configuration/override.h"
+#include "planner/configuration/value_grammar.h"
+#include "planner/frameworks/nemo_rl/aliases.h"
+#include "planner/frameworks/nemo_rl/job.h"
+#include "planner/frameworks/nemo_rl/parents.h"
+#include "planner/frameworks/nemo_rl/release.h"
+#include "planner/frameworks/settings/usage.h"
+#include "simulator/hardware/library.h"
+
+namespace headroom::nemo_rl {
+namespace {
+
+constexpr std::array<std::string_view, 6> kAlgorithms = {"grpo", "ppo", "dpo", "sft", "rm", "distillation"};
+
+/// Which algorithm's section the files have: the child's before its parents'.
+Result<Algorithm> algorithm_of(const Layers& layers, const JobInput& input) {
+  for (const JobInput::File& file : input.files)
+    for (std::size_t i = 0; i < kAlgorithms.size(); ++i)
+      if (file.document.find(kAlgorithms[i]) != nullptr) return static_cast<Algorithm>(i);
+  for (std::size_t i = 0; i < kAlgorithms.size(); ++i)
+    if (layers.given(kAlgorithms[i])) return static_cast<Algorithm>(i);
+  return fail(Error{.message = fmt::format("NeMo RL: expected a section of an algorithm ({}), found none",
+                                           fmt::join(kAlgorithms, ", ")),
+                    .file = input.files.empty() ? "" : input.files.back().path,
+                    .key = {}});
+}
+
+Versions stated_versions(Values& values, const JobOptions& options) {
+  Versions out = options.versions;
+  const auto take = [&](std::string& field, const char* library) {
+    const std::string key = std::string("headroom.versions.") + library;
+    if (field.empty()) field = values.text(key);
+    if (!field.empty() && field != "main" && !settings::parse_release(field))
+      values.fail_at(key, fmt::format("expected a version such as 0.5.0, found {}", field));
+  };
+  take(out.framework, "nemo_rl");
+  take(out.torch, "torch");
+  take(out.transformers, "transformers");
+  take(out.vllm, "vllm");
+  take(out.sglang, "sglang");
+  take(out.cuda, "cuda");
+  take(out.nccl, "nccl");
+  return out;
+}
+
+void check_words(Values& v, Settings& s) {
+  const auto not_modelled = [&](const std::string& key, const std::string& what) {
+    v.warn_at(key, what + " is not modelled: the verdict is undetermined");
+    s.not_modelled.push_back(key + ": " + what);
+  };
+  const auto precision = [&](const Policy& p, const std::string& at) {
+    const auto type = parse_dtype(p.precision);
+    if (!type || (*type != DType::bf16 && *type != DType::fp16 && *type != DType::fp32))
+      v.fail_at(at + "precision",
+                fmt::format("expected bfloat16, float16 or float32, found {}", p.precision.substr(0, 80)));
+    if (p.dtensor.enabled && p.optimizer.find("AdamW") == std::string::npos &&
+        p.optimizer.find("Adam") == std::string::npos)
+      not_modelled(at + "optimizer.name", "the optimizer " + p.optimizer.substr(0, 80));
+    if (p.megatron.enabled && p.megatron.peft.enabled)
+      not_modelled(at + "megatron_cfg.peft.enabled", "LoRA under Megatron");
+    if (p.megatron.enabled && p.megatron.optimizer != "adam" && p.megatron.optimizer != "sgd")
+      not_modelled(at + "megatron_cfg.optimizer.optimizer", "the optimizer " + p.megatron.optimizer.substr(0, 80));
+    if (p.megatron.enabled && p.megatron.granularity != "full" && p.megatron.granularity != "selective")
+      v.fail_at(at + "megatron_cfg.recompute_granularity",
+                fmt::format("expected full or selective, found {}", p.megatron.granularity.substr(0, 80)));
+    if (p.dtensor.enabled && p.dtensor.expert > 1)
+      s.assumptions.push_back(at +
+                              "dtensor_cfg.expert_parallel_size: experts are taken as cut over all GPUs and gathered "
+                              "layer by layer, which takes more than dealing them out");
+  };
+  precision(s.policy, "policy.");
+  if (s.algorithm == Algorithm::ppo) precision(s.value, "value.");
+  if (s.algorithm == Algorithm::distillation) precision(s.teacher, "teacher.");
+  if (v.flag("data_plane.enabled"))
+    s.assumptions.push_back("data_plane: rollouts lie in host memory of their own, which is not counted");
+  for (const char* set : {"data.default.processor", "data.train.processor"})
+    if (v.text(set).find("vlm") != std::string::npos)
+      not_modelled(set, "what pictures take in the policy");
+  if (!s.generates()) return;
+  if (!v.text("policy.generation.refit_transport").empty())
+    s.assumptions.push_back("policy.generation.refit_transport: a refit is taken to gather the weights as usual");
+  const std::string key = "policy.generation.backend";
+  const std::string& backend = s.policy.generation.backend;
+  if (backend == "megatron" || backend == "trtllm" || backend == "dynamo" || backend == "hf")
+    not_modelled(key, "generation by " + backend);
+  else if (backend != "vllm" && backend != "sglang")
+    v.fail_at(key, fmt::format("expected vllm, sglang or megatron, found {}", backend.substr(0, 80)));
+  if (s.async && s.policy.generation.colocated)
+    not_modelled("policy.generation.colocated.enabled", "asynchronous training on the GPUs that generate");
+}
+
+void find_models(Values& v, Settings& s, const JobOptions& options, const std::string& base) {
+  if (v.failed()) return;
+  if (!options.model.empty()) s.policy.model = options.model;
+  if (s.policy.model.empty())
+    return v.fail_at("policy.model_name", "no model is given; name it here or with --model");
+  const auto find = [&](Policy& p, const std::string& at, HeadKind head) {
+    ModelRequest request;
+    request.name = p.model;
+    request.base = base;
+    request.head = head;
+    request.overrides = v.tree(at + "hf_config_overrides");
+    Result<std::shared_ptr<const Architecture>> found = find_model(request);
+    if (found) {
+      p.architecture = *found;
+    } else {
+      v.fail_with(std::move(found.error()), at + "model_name");
+    }
+  };
+  find(s.policy, "policy.",
+       s.algorithm == Algorithm::rm ? HeadKind::sequence_classification : HeadKind::language_model);
+  if (s.algorithm == Algorithm::ppo) {
+    if (s.value.model.empty()) s.value.model = s.policy.model;
+    find(s.value, "value.", HeadKind::token_classification);
+  }
+  if (s.algorithm == Algorithm::distillation) {
+    if (s.teacher.model.empty()) return v.fail_at("teacher.model_name", "expected the teacher's model, found none");
+    find(s.teacher, "teacher.", HeadKind::language_model);
+  }
+}
+
+/// Hydra changes keys that the files have; another one needs `+` or `++`.
+void warn_of_new_keys(Values& values, const Layers& files, const JobOptions& options) {
+  for (const std::string& text : options.overrides) {
+    const Result<Override> change = parse_override(text, "--set");
+    if (change && change->kind == Override::Kind::set && !files.given(change->key))
+      values.warn_at(change->key, fmt::format("is in none of the files: NeMo RL takes it as ++{} only", change->key));
+  }
+}
+
+std::vector<std::string> effective_overrides(const JobOptions& options) {
+  std::vector<std::string> out = options.overrides;
+  const auto add = [&](const char* key, const std::string& value) {
+    if (!value.empty())
+      out.push_back(fmt::format("++{}={}", key, format_value(Document::scalar(value, 0, true))));
+  };
+  add("policy.model_name", options.model);
+  add("headroom.gpu", options.gpu);
+  add("headroom.versions.nemo_rl", options.versions.framework);
+  if (options.nodes) out.push_back(fmt::format("++cluster.num_nodes={}", *options.nodes));
+  if (options.gpus_per_node) out.push_back(fmt::format("++cluster.gpus_per_node={}", *options.gpus_per_node));
+  if (options.resumed) out.push_back("++headroom.resumed=true");
+  return out;
+}
+
+bool has_keys(const Document& document) {
+  constexpr std::array<std::string_view, 6> kOwn = {
+      "policy.dtensor_cfg", "policy.megatron_cfg",          "policy.train_global_batch_size",
+      "policy.generation",  "policy.max_total_sequence_length", "grpo.num_prompts_per_step"};
+  for (std::string_view key : kOwn)
+    if (document.find_path(key) != nullptr) return true;
+  const Document* parents = document.find("defaults");
+  if (parents == nullptr) return false;
+  const Document& first = parents->is_list() && !parents->items().empty() ? parents->items().front() : *parents;
+  // Hydra's lists name groups, not files.
+  return first.is_scalar() && (first.text().ends_with(".yaml") || first.text().ends_with(".yml"));
+}
+
+}  // namespace
+
+bool detect(const JobInput& input) {
+  for (const JobInput::File& file : input.files) {
+    if (file.document.is_map() && has_keys(file.document)) return true;
+    if (file.document.is_scalar())
+      for (const char* key : {"policy.dtensor_cfg.", "policy.megatron_cfg.", "policy.generation.vllm_cfg."})
+        if (file.text.find(key) != std::string::npos) return true;
+  }
+  return false;
+}
+
+Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
+  JobOptions without = options;
+  without.overrides.clear();
+  HEADROOM_ASSIGN(Layers layers, lay_parents(input, options));
+  HEADROOM_ASSIGN(const Layers files, lay_parents(input, without));
+  ReadJob out;
+  HEADROOM_ASSIGN(out.warnings, replace_aliases(layers));
+  if (layers.given("teachers")) {
+    Error unread{.message = "NeMo RL: distillation from several tokenizers or teachers is not read yet",
+                 .file = {},
+                 .key = "teachers"};
+    layers.locate("teachers", unread.file, unread.line);
+    return fail(std::move(unread));
+  }
+  auto made = std::make_shared<Settings>();
+  Settings& s = *made;
+  HEADROOM_ASSIGN(s.algorithm, algorithm_of(layers, input));
+  {
+    Values early(layers);
+    s.versions = stated_versions(early, options);
+    HEADROOM_TRY(early.status());
+  }
+  const InferredRelease inferred = infer_release(layers);
+  if (s.versions.framework.empty()) {
+    s.release = inferred.release;
+    s.assumptions.push_back(fmt::format(
+        "NeMo RL {}{}", s.release >= kHead ? "main" : settings::to_string(s.release),
+        inferred.because.empty() ? " (no key tells)" : fmt::format(" (its files have {})", inferred.because)));
+  } else {
+    s.release = s.versions.framework == "main" ? kHead : *settings::parse_release(s.versions.framework);
+  }
+  // Both backends' rows count for defaults, whichever runs.
+  s.policy.megatron.enabled = s.value.megatron.enabled = s.teacher.megatron.enabled = true;
+  layers.set_defaults(settings::defaults(keys_of(s), s.release));
+  s.policy.megatron.enabled = s.value.megatron.enabled = s.teacher.megatron.enabled = false;
+  Values values(layers);
+  static_cast<void>(stated_versions(values, options));
+  complete_versions(s.release, s.versions);
+  read_settings(values, s);
+  if (!options.gpu.empty()) s.gpu = options.gpu;
+  if (!s.gpu.empty())
+    if (const Result<Hardware> card = load_hardware(s.gpu)) s.card = card->total_memory;
+  if (options.nodes) s.nodes = *options.nodes;
+  if (options.gpus_per_node) s.gpus_per_node = *options.gpus_per_node;
+  if (options.steps) s.steps = *options.steps;
+  s.resumed = s.resumed || options.resumed;
+  check_words(values, s);
+  find_models(values, s, options, std::filesystem::path(input.files.front().path).parent_path().string());
+  out.keys = settings::account_for_keys(values, keys_of(s), {.framework = "NeMo RL", .release = s.release},
+                                        s.not_modelled);
+  for (const auto& [key, value] : values.used()) s.used.push_back(key);
+  s.layers = std::make_shared<const Layers>(layers);
+  warn_of_new_keys(values, files, options);
+  HEADROOM_TRY(values.status());
+  Result<Job> job = make_job(s);
+  if (!job) {
+    const std::string key = job.error().key;
+    values.fail_with(std::move(job.error()), key);
+    HEADROOM_TRY(values.status());
+  }
+  out.job = std::move(*job);
+  out.job.name = std::filesystem::path(input.files.back().path).stem().string();
+  for (Notice& notice : values.take_warnings()) out.warnings.push_back(std::move(notice));
+  out.input = input;
+  out.overrides = effective_overrides(options);
+  out.settings = std::move(made);
+  return out;
+}
+
+}  // namespace headroom::nemo_rl

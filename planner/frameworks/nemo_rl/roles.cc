@@ -1,0 +1,184 @@
+#include <algorithm>
+
+#include "planner/frameworks/nemo_rl/job.h"
+
+namespace headroom::nemo_rl {
+namespace {
+
+DType compute_type(const Policy& p) {
+  return parse_dtype(p.precision).value_or(DType::bf16);
+}
+
+/// A micro-batch of `budget` (or of `sequences`). Packed rows hold whole sequences, so the budget of the longest
+/// ones is what they fill of it; FSDP2's workers then pad the row to `filled`.
+MicroBatch micro_batch(const Policy& p, std::int64_t budget, std::int64_t sequences, std::int64_t filled) {
+  MicroBatch out;
+  if (!p.packing.enabled && !p.dynamic.enabled) {
+    out.sequences = sequences;
+    out.round_to = p.divisible_by;
+    return out;
+  }
+  // A row lies on all context ranks together; the job's budget is a GPU's part of it.
+  const std::int64_t context = p.runs_megatron() ? p.megatron.context : p.dtensor.context;
+  out.tokens = ceil_div(std::max<std::int64_t>(1, budget / p.length) * p.length, context);
+  out.round_to = p.packing.enabled ? filled : std::max<std::int64_t>(1, p.dynamic.round);
+  return out;
+}
+
+void set_batches(const Settings& s, Role& role, const Policy& p, bool megatron) {
+  const Budget& b = p.packing.enabled ? p.packing : p.dynamic;
+  const std::int64_t rows = s.rows_a_sample();
+  // Megatron's rows end with their last sequence. FSDP2's are padded to the training budget, since 0.6 in
+  // passes without gradients too.
+  const std::int64_t train = megatron ? 1 : std::max(b.train_tokens, b.train_tokens / p.length * p.length);
+  role.train = micro_batch(p, b.train_tokens, p.micro_batch * rows, std::max<std::int64_t>(1, train));
+  role.forward = micro_batch(p, b.logprob_tokens > 0 ? b.logprob_tokens : b.train_tokens,
+                             p.logprob_batch * rows, s.since(0, 6) && !megatron ? train : 1);
+  role.packed = p.packing.enabled || p.dynamic.enabled;
+}
+
+void set_dtensor(const Settings& s, Role& role, const Policy& p, bool trained) {
+  const Dtensor& d = p.dtensor;
+  const bool fsdp1 = !d.enabled;
+  role.precision.weights = DType::fp32;
+  role.precision.gradients = DType::fp32;
+  role.precision.compute = compute_type(p);
+  role.precision.autocast = true;
+  role.precision.reduce = DType::fp32;
+  role.sharding.kind = fsdp1 ? ShardingKind::fsdp1 : ShardingKind::fsdp2;
+  role.sharding.cpu_offload = fsdp1 ? p.fsdp1_offload : d.cpu_offload;
+  role.built_on_host = true;
+  role.offload_pinned = false;
+  if (fsdp1) {
+    if (trained && p.fsdp1_checkpointing) role.recompute.kind = RecomputeKind::full;
+  } else {
+    role.parallel.tensor = d.tensor;
+    role.parallel.context = d.context;
+    role.parallel.sequence = d.sequence_parallel && d.tensor > 1;
+    if (d.replicate > 1) role.sharding.group = s.train_gpus() / d.tensor / d.context / d.replicate;
+    if (trained && d.activation_checkpointing) role.recompute.kind = RecomputeKind::full;
+    role.fused_kernels = d.liger;
+  }
+  role.attention = role.packed || s.generates() ? AttentionImplementation::flash_varlen
+                                                : AttentionImplementation::sdpa;
+  // GPT-OSS's learned logits have no fused form.
+  for (const LayerGroup& group : p.architecture->decoder.groups)
+    if (group.layer.attention.sinks) role.attention = AttentionImplementation::eager;
+  role.loss.logits_fp32 = true;
+  role.loss.token_logprob = TokenLogprob::log_softmax;
+  if (!trained) return;
+  role.optimizer.implementation =
+      Document::scalar(p.fused).as_bool().value_or(false) ? OptimizerImplementation::fused
+      : Document::scalar(p.foreach_).as_bool().value_or(true) ? OptimizerImplementation::foreach_
+                                                              : OptimizerImplementation::loop;
+  if (role.sharding.cpu_offload) role.optimizer.implementation = OptimizerImplementation::cpu;
+  if (!d.enabled || !d.lora.enabled) return;
+  LoraSpec lora;
+  lora.rank = d.lora.dim;
+  lora.alpha = d.lora.alpha;
+  lora.targets = d.lora.all_linear ? std::vector<std::string>{"all-linear"} : d.lora.targets;
+  lora.dtype = DType::fp32;
+  role.lora = lora;
+}
+
+void set_recompute(const Settings& s, Role& role, const Megatron& m) {
+  if (!m.activation_checkpointing) return;
+  if (s.since(0, 6) && m.granularity == "selective") {
+    role.recompute.kind = RecomputeKind::selective;
+    role.recompute.modules =
+        m.recompute_modules.empty() ? std::vector<std::string>{"core_attn"} : m.recompute_modules;
+    return;
+  }
+  role.recompute.kind = RecomputeKind::full;  // uniform, one layer at a time
+}
+
+void set_megatron(const Settings& s, Role& role, const Policy& p, bool trained) {
+  const Megatron& m = p.megatron;
+  role.parallel.tensor = m.tensor;
+  role.parallel.pipeline = m.pipeline;
+  role.parallel.virtual_pipeline = m.virtual_pipeline;
+  role.parallel.context = m.context;
+  role.parallel.expert = m.expert;
+  role.parallel.expert_tensor = m.expert_tensor;
+  role.parallel.sequence = m.sequence_parallel && m.tensor > 1;
+  role.parallel.first_stage_layers = m.first_stage_layers.value_or(0);
+  role.parallel.last_stage_layers = m.last_stage_layers.value_or(0);
+  role.parallel.account_for_embedding = m.account_for_embedding;
+  role.parallel.account_for_loss = m.account_for_loss;
+  role.megatron.fused_rotary = m.rope_fusion;
+  role.megatron.fused_activation = m.activation_fusion;
+  role.megatron.gradient_accumulation_fusion = m.accumulation_fusion;
+  role.megatron.deallocates_outputs = true;
+  role.megatron.precision_aware = m.precision_aware;
+  role.megatron.vocabulary_multiple = 128;  // the bridge's make_vocab_size_divisible_by
+  role.megatron.vocabulary_multiple_a_rank = true;
+  role.sharding.kind = ShardingKind::megatron;
+  role.sharding.distributed_optimizer = m.distributed;
+  role.precision.weights = role.precision.compute = compute_type(p);
+  role.attention = AttentionImplementation::transformer_engine;
+  role.packed = true;
+  role.offload_pinned = true;
+  role.loss.logits_fp32 = !m.defer_fp32_logits;
+  if (m.fused_linear_logprobs) {
+    role.loss.logits_fp32 = false;
+    role.loss.token_logprob = TokenLogprob::fused_linear;
+    role.loss.chunk = m.fused_chunk;
+  }
+  if (!trained) return;
+  const DType gradients = m.grad_reduce_in_fp32 ? DType::fp32 : role.precision.weights;
+  role.precision.gradients = m.precision_aware ? gradients : DType::fp32;
+  role.precision.reduce = gradients;
+  role.precision.master = DType::fp32;
+  role.optimizer.kind = m.optimizer == "sgd" ? OptimizerKind::sgd : OptimizerKind::adamw;
+  if (m.precision_aware) role.optimizer.states = m.exp_avg;
+  if (m.optimizer_cpu_offload) role.optimizer.cpu_fraction = m.optimizer_offload_fraction;
+  set_recompute(s, role, m);
+}
+
+Role make_role(const Settings& s, const Policy& p, const std::string& name, bool trained, HeadKind head) {
+  Role role;
+  role.name = name;
+  role.model_name = p.model;
+  role.model = p.architecture;
+  role.head = head;
+  role.trained = trained;
+  const bool megatron = p.runs_megatron();
+  set_batches(s, role, p, megatron);
+  if (megatron)
+    set_megatron(s, role, p, trained);
+  else
+    set_dtensor(s, role, p, trained);
+  role.optimizer.clip = p.max_grad_norm > 0;
+  if (p.logprob_chunk && role.loss.token_logprob != TokenLogprob::fused_linear)
+    role.loss.chunk = *p.logprob_chunk;
+  const std::int64_t all =
+      s.generates() ? s.prompts * s.samples : p.global_batch * s.rows_a_sample();
+  role.mini_batch = std::min(p.global_batch * s.rows_a_sample(), all);
+  if (s.algorithm == Algorithm::ppo) role.epochs = s.ppo_epochs;
+  return role;
+}
+
+}  // namespace
+
+std::vector<Role> make_roles(const Settings& s) {
+  std::vector<Role> roles;
+  const HeadKind head =
+      s.algorithm == Algorithm::rm ? HeadKind::sequence_classification : HeadKind::language_model;
+  Role actor = make_role(s, s.policy, "actor", true, head);
+  actor.loss.kl = s.algorithm != Algorithm::dpo && s.kl_penalty > 0 && !s.kl_in_reward;
+  roles.push_back(std::move(actor));
+  if (s.has_reference()) {
+    // A copy of the policy's weights on the host that takes their place on the device.
+    Role ref = make_role(s, s.policy, "ref", false, HeadKind::language_model);
+    ref.offload_pinned = true;
+    if (s.algorithm == Algorithm::dpo) ref.forward = ref.train;
+    roles.push_back(std::move(ref));
+  }
+  if (s.algorithm == Algorithm::ppo)
+    roles.push_back(make_role(s, s.value, "critic", true, HeadKind::token_classification));
+  if (s.algorithm == Algorithm::distillation)
+    roles.push_back(make_role(s, s.teacher, "teacher", false, HeadKind::language_model));
+  return roles;
+}
+
+}  // namespace headroom::nemo_rl
