@@ -5,7 +5,6 @@
 namespace headroom {
 namespace {
 
-constexpr std::int64_t kMostLayers = 4096;
 constexpr std::int64_t kMostElements = std::int64_t{1} << 56;
 
 void check_attention(Config& config, const Attention& attention) {
@@ -26,9 +25,6 @@ void check_experts(Config& config, const Mlp& mlp) {
 }  // namespace
 
 void check_sizes(Config& config, const Decoder& decoder) {
-  if (decoder.layers > kMostLayers)
-    config.reject({"num_hidden_layers", "n_layer"},
-                  fmt::format("expected at most {} layers, found {}", kMostLayers, decoder.layers));
   for (const LayerGroup& group : decoder.groups) {
     check_attention(config, group.layer.attention);
     check_experts(config, group.layer.mlp);

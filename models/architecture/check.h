@@ -6,7 +6,7 @@
 namespace headroom {
 
 /// Rejects sizes that contradict each other or that no model has: key/value heads that do not divide the
-/// heads, more layers than 4096, more experts a token than experts. Errors stay in the config.
+/// heads, more experts a token than experts. Errors stay in the config.
 void check_sizes(Config& config, const Decoder& decoder);
 
 /// Rejects a model whose elements do not fit the arithmetic (2^56: bytes, gradients and states stay below

@@ -13,6 +13,8 @@
 #include <set>
 #include <system_error>
 
+#include "models/base/input_files.h"
+
 namespace headroom {
 namespace {
 
@@ -36,6 +38,7 @@ Result<Json> parse(const fs::path& file, const std::string& text) {
 /// The header of a safetensors file: eight bytes of its length, little-endian, then JSON.
 Result<Json> read_header(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
+  note_input(file.string());
   std::array<unsigned char, 8> prefix{};
   if (!in.read(reinterpret_cast<char*>(prefix.data()), prefix.size()))
     return bad(file, "expected a safetensors file, found fewer than 8 bytes");
@@ -77,6 +80,7 @@ Result<std::set<std::string>> read_index(const fs::path& file, Bytes& total) {
   if (fs::file_size(file, code) > kLargestIndex || code)
     return bad(file, "expected an index of at most 256 MiB");
   std::ifstream in(file, std::ios::binary);
+  note_input(file.string());
   HEADROOM_ASSIGN(const Json index, parse(file, std::string(std::istreambuf_iterator<char>(in), {})));
   const Json map = index.value("weight_map", Json());
   if (!map.is_object()) return bad(file, "expected weight_map, found none");

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace headroom {
 namespace {
 
 /// No model has a size beyond this; larger ones would overflow products before anything could check them.
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 28;
+constexpr std::int64_t kMostLayers = 4096;
 constexpr std::size_t kShown = 80;  // characters of a wrong value
 
 /// As much of a value as tells which it is.
@@ -15,6 +18,13 @@ std::string shown(const Document& value) {
   if (value.is_list()) return "a list";
   const std::string start = value.text().substr(0, kShown) + (value.text().size() > kShown ? "…" : "");
   return value.quoted() ? fmt::format("\"{}\"", start) : start;
+}
+
+/// Families make a list of as many, before anything can look at the whole.
+bool counts_layers(const Key& key) {
+  return std::any_of(key.names.begin(), key.names.end(), [](std::string_view name) {
+    return name == "n_layer" || name == "num_layers" || name == "num_hidden_layers";
+  });
 }
 
 }  // namespace
@@ -81,9 +91,9 @@ std::int64_t Config::bounded(Key key, std::int64_t fallback, std::int64_t least)
   const Document* value = find(key);
   if (value == nullptr) return fallback;
   const auto number = value->as_int();
-  if (!number || *number < least || *number > kLargestSize) {
-    reject(key, fmt::format("expected a whole number from {} to {}, found {}", least, kLargestSize,
-                            shown(*value)));
+  const std::int64_t most = counts_layers(key) ? kMostLayers : kLargestSize;
+  if (!number || *number < least || *number > most) {
+    reject(key, fmt::format("expected a whole number from {} to {}, found {}", least, most, shown(*value)));
     return fallback;
   }
   for (std::string_view other : key.names) {

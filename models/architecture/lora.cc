@@ -119,7 +119,7 @@ std::vector<Tensor> with_adapters(const Architecture& model, const LoraSpec& spe
       out.back().transposed = tensor.transposed;
       ++copies;
     } else if (takes_adapter(model, tensor, spec)) {
-      add_adapter(out, out.back(), spec);
+      add_adapter(out, tensor, spec);  // not out.back(), which moves when the list grows
       ++adapters;
     }
   }

@@ -1,5 +1,7 @@
 #include "models/base/error.h"
 
+#include "models/base/printable.h"
+
 namespace headroom {
 namespace {
 
@@ -17,12 +19,12 @@ std::string start_of(const std::string& text, std::size_t most) {
 std::string Error::text() const {
   std::string out;
   if (!file.empty()) {
-    out += file;
+    out += printable(file);
     if (line > 0) out += ":" + std::to_string(line);
     out += ": ";
   }
-  if (!key.empty()) out += start_of(key, kKey) + ": ";
-  return out + start_of(message, kMessage);
+  if (!key.empty()) out += start_of(printable(key), kKey) + ": ";
+  return out + start_of(printable(message), kMessage);
 }
 
 }  // namespace headroom

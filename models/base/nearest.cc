@@ -30,12 +30,17 @@ int edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+int length_difference(std::string_view a, std::string_view b) {
+  return static_cast<int>(std::max(a.size(), b.size()) - std::min(a.size(), b.size()));
+}
+
 std::string nearest(std::string_view text, std::span<const std::string_view> candidates) {
   std::string_view best;
   int best_distance = std::numeric_limits<int>::max();
   for (std::string_view candidate : candidates) {
-    const int distance = edit_distance(text, candidate);
     const int allowed = std::max<int>(2, static_cast<int>(std::max(text.size(), candidate.size())) / 3);
+    if (length_difference(text, candidate) > allowed) continue;
+    const int distance = edit_distance(text, candidate);
     if (distance <= allowed && distance < best_distance) {
       best = candidate;
       best_distance = distance;

@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "models/base/input_files.h"
 #include "models/document/document.h"
 
 namespace headroom {
@@ -29,8 +30,11 @@ class Builder : public YAML::EventHandler {
   explicit Builder(const ReadLimits& limits) : limits_(limits) {}
 
   Document take() { return std::move(root_); }
+  int first_line() const { return first_line_; }
 
-  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (first_line_ == 0) first_line_ = line(mark);
+  }
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
@@ -166,24 +170,26 @@ class Builder : public YAML::EventHandler {
   std::vector<Open> stack_;
   std::unordered_map<YAML::anchor_t, std::pair<Document, std::int64_t>> anchors_;
   std::int64_t total_ = 0;
+  int first_line_ = 0;
 };
 
 /// Depth of brackets outside quotes: the parser recurses over it, so it is bounded before parsing.
-bool nests_deeper_than(std::string_view text, int limit) {
+/// Where it passes the limit, or the text's end.
+std::size_t deep_brackets(std::string_view text, int limit) {
   int depth = 0;
-  for (char c : text) {
-    if (c == '[' || c == '{') {
-      if (++depth > limit) return true;
-    } else if (c == ']' || c == '}') {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '[' || text[i] == '{') {
+      if (++depth > limit) return i;
+    } else if (text[i] == ']' || text[i] == '}') {
       depth = std::max(0, depth - 1);
     }
   }
-  return false;
+  return text.size();
 }
 
 /// Block nesting (`- - - -`, indentation) recurses too: a line indented or dashed deeper than this is
-/// refused.
-bool indents_deeper_than(std::string_view text, int limit) {
+/// refused. Where it begins, or the text's end.
+std::size_t deep_indent(std::string_view text, int limit) {
   size_t at = 0;
   while (at < text.size()) {
     const size_t end = std::min(text.find('\n', at), text.size());
@@ -191,10 +197,14 @@ bool indents_deeper_than(std::string_view text, int limit) {
     for (size_t i = at; i < end && (text[i] == ' ' || text[i] == '-' || text[i] == '?' || text[i] == ':');
          ++i)
       if (text[i] != ' ') ++markers;
-    if (markers > limit) return true;
+    if (markers > limit) return at;
     at = end + 1;
   }
-  return false;
+  return text.size();
+}
+
+int line_of(std::string_view text, std::size_t at) {
+  return 1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
 }
 
 /// What a message should call it: JSON is read as the YAML that it is.
@@ -212,11 +222,12 @@ Result<Document> parse_document(std::string_view text, const std::string& file, 
   if (static_cast<std::int64_t>(text.size()) > limits.bytes)
     return bad(fmt::format("expected at most {}, found {}", limits.bytes, text.size()), 0);
   if (text.find('\0') != std::string_view::npos)
-    return bad("expected YAML or JSON text, found binary data", 0);
+    return bad("expected YAML or JSON text, found binary data", line_of(text, text.find('\0')));
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
     return bad("expected YAML or JSON, found an empty file", 0);
-  if (nests_deeper_than(text, limits.depth * 4) || indents_deeper_than(text, limits.depth))
-    return bad(fmt::format("nested deeper than {} levels", limits.depth), 0);
+  if (const std::size_t at = std::min(deep_brackets(text, limits.depth * 4), deep_indent(text, limits.depth));
+      at < text.size())
+    return bad(fmt::format("nested deeper than {} levels", limits.depth), line_of(text, at));
   try {
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
@@ -224,7 +235,7 @@ Result<Document> parse_document(std::string_view text, const std::string& file, 
     if (!parser.HandleNextDocument(builder)) return bad("expected YAML or JSON, found only comments", 0);
     Builder more(limits);
     if (parser.HandleNextDocument(more))
-      return bad("expected one YAML document, found a second (after `---`); keep one", 0);
+      return bad("expected one YAML document, found a second (after `---`); keep one", more.first_line());
     return builder.take();
   } catch (const LimitReached& limit) {
     if (limit.syntax && meant_as_json(text, file))
@@ -250,6 +261,7 @@ Result<std::string> read_text(const std::string& path, std::int64_t most) {
     return bad(fmt::format("expected at most {} MiB, found {} MiB", most >> 20, size >> 20));
   std::ifstream file(path, std::ios::binary);
   if (!file) return bad("cannot be read (permission?)");
+  note_input(path);
   std::string text;
   std::string block(1 << 16, '\0');
   while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {

@@ -67,7 +67,9 @@ std::vector<std::string> suggestions(std::string_view name) {
   std::vector<std::pair<int, std::string>> found;
   for (const Preset& preset : presets())
     for (const std::string& known : preset.names) {
-      int distance = edit_distance(name, organisation ? std::string_view(known) : last_part(known));
+      const std::string_view other = organisation ? std::string_view(known) : last_part(known);
+      int distance = length_difference(name, other);
+      if (distance <= allowed) distance = edit_distance(name, other);
       // A known model under another organisation is what was most likely meant.
       if (organisation && lower(last_part(known)) == lower(last_part(name))) distance = 0;
       if (distance <= allowed) found.emplace_back(distance, known);

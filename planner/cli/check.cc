@@ -2,7 +2,9 @@
 
 #include <ostream>
 
+#include "models/base/printable.h"
 #include "planner/cli/executors.h"
+#include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
 #include "planner/writers/table.h"
 
@@ -40,15 +42,16 @@ int check(const Arguments& arguments, Streams& streams, const Executor& executor
       code = gravest(code, report_error(report.error(), streams));
       continue;
     }
-    if (prints) streams.out << path << ": " << writers::verdict(*report) << "\n";
+    if (prints) streams.out << printable(path) << ": " << writers::verdict(*report) << "\n";
     if (!common.quiet)
       for (const std::string& line : writers::warning_lines(*report))
-        streams.err << "headroom: warning: " << (line.starts_with(path) ? "" : path + ": ") << line << "\n";
+        streams.err << "headroom: warning: " << (line.starts_with(printable(path)) ? "" : printable(path) + ": ") << line << "\n";
     if (!report->fits) code = gravest(code, kOver);
     reports.push_back(std::move(*report));
   }
-  HEADROOM_CLI_TRY(write_reports(reports, common, streams), streams);
-  return code;
+  Written written;
+  written.add(write_reports(reports, common, streams));
+  return written.finish(code, streams);
 }
 
 }  // namespace headroom::cli

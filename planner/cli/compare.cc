@@ -16,11 +16,12 @@ namespace {
 int write(const std::vector<compare::Row>& rows, const std::string& report, const Arguments& arguments,
           Streams& streams) {
   const Common& common = arguments.common;
-  if (common.json) HEADROOM_CLI_TRY(write_output(*common.json, compare::json(rows), streams), streams);
-  if (common.markdown) HEADROOM_CLI_TRY(write_output(*common.markdown, report, streams), streams);
+  Written written;
+  if (common.json) written.add(write_output(*common.json, compare::json(rows), streams));
+  if (common.markdown) written.add(write_output(*common.markdown, report, streams));
   if (common.json != "-" && common.markdown != "-" && !common.quiet)
     streams.out << compare::table(rows) << trend_text(compare::trends(rows));
-  return compare::agrees(compare::summarise(rows)) ? kDone : kDisagrees;
+  return written.finish(compare::agrees(compare::summarise(rows)) ? kDone : kDisagrees, streams);
 }
 
 int compare_corpus(const Arguments& arguments, Streams& streams) {

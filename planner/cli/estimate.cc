@@ -3,6 +3,7 @@
 #include <ostream>
 
 #include "planner/cli/executors.h"
+#include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
 #include "planner/writers/table.h"
 
@@ -30,11 +31,12 @@ int estimate(const Arguments& arguments, Streams& streams, const Executor& execu
     if (!report.fits) code = kOver;
     reports.push_back(std::move(report));
   }
-  HEADROOM_CLI_TRY(write_reports(reports, common, streams), streams);
+  Written written;
+  written.add(write_reports(reports, common, streams));
   if (!common.quiet && !takes_standard_output(common))
     for (const Report& report : reports)
       streams.out << (&report == &reports.front() ? "" : "\n") << writers::table(report, {streams.colour});
-  return code;
+  return written.finish(code, streams);
 }
 
 }  // namespace headroom::cli

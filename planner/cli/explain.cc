@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ostream>
 
+#include "models/base/printable.h"
 #include "planner/cli/executors.h"
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
@@ -36,7 +37,7 @@ std::string settings_text(const search::Change& change) {
   std::string text;
   for (const Setting& setting : change.settings)
     text += (text.empty() ? "" : " ") + setting.key + "=" + setting.value;
-  return text.empty() ? change.choice.knob + "=" + change.choice.value : text;
+  return printable(text.empty() ? change.choice.knob + "=" + change.choice.value : text);
 }
 
 std::string change_rows(std::span<const search::Change> changes, double seconds_now, bool fitting) {
@@ -84,10 +85,10 @@ std::string keys(const ReadJob& read) {
   if (read.keys.empty()) return "Every key is used; one that is not known is an error.\n";
   Columns columns({Columns::Align::left, Columns::Align::left, Columns::Align::left, Columns::Align::left});
   for (const KeyUse& use : read.keys)
-    columns.add({text(use.state), use.key, use.value,
+    columns.add({text(use.state), printable(use.key), printable(use.value),
                  use.file.empty() ? ""
-                 : use.line > 0   ? fmt::format("{}:{}", use.file, use.line)
-                                  : use.file});
+                 : use.line > 0   ? fmt::format("{}:{}", printable(use.file), use.line)
+                                  : printable(use.file)});
   return columns.text();
 }
 
@@ -124,17 +125,16 @@ int explain(const Arguments& arguments, Streams& streams, const Executor& fast, 
   }
   Common others = common;
   others.json.reset();
-  if (common.json)
-    HEADROOM_CLI_TRY(write_output(*common.json, writers::explanation_json(report, changes), streams),
-                     streams);
-  HEADROOM_CLI_TRY(write_reports(std::span(&report, 1), others, streams), streams);
+  Written written;
+  if (common.json) written.add(write_output(*common.json, writers::explanation_json(report, changes), streams));
+  written.add(write_reports(std::span(&report, 1), others, streams));
   if (prints) {
     const search::Outcome now = search::outcome_of(report);
     // What would come after the place where a run breaks is unknown, and no peak.
     streams.out << writers::table(report, {streams.colour}) << (now.breaks ? "" : why(report))
                 << changes_text(changes, now);
   }
-  return report.fits ? kDone : kOver;
+  return written.finish(report.fits ? kDone : kOver, streams);
 }
 
 }  // namespace headroom::cli

@@ -148,14 +148,14 @@ int plan(const Arguments& arguments, Streams& streams, const Executor& fast, con
                                   : search_run(arguments, common, streams, fast, exact);
   if (!searched) return report_error(searched.error(), streams);
   const search::Plan& found = searched->plan;
-  if (yaml && !found.choices.empty()) HEADROOM_CLI_TRY(write_winner(*yaml, *searched, streams), streams);
+  Written written;
+  if (yaml && !found.choices.empty()) written.add(write_winner(*yaml, *searched, streams));
   Common others = common;
   others.json.reset();
   if (common.json)
-    HEADROOM_CLI_TRY(write_output(*common.json, writers::plan_json(found, searched->input), streams),
-                     streams);
+    written.add(write_output(*common.json, writers::plan_json(found, searched->input), streams));
   const Report& shown = found.choices.empty() ? searched->input : *found.choices[0].report;
-  HEADROOM_CLI_TRY(write_reports(std::span(&shown, 1), others, streams), streams);
+  written.add(write_reports(std::span(&shown, 1), others, streams));
   if (!common.quiet && !takes_standard_output(common) && yaml != "-") {
     if (arguments.has("--min-gpus")) {
       const Pool& pool = searched->run.read.job.pools.front();
@@ -167,7 +167,7 @@ int plan(const Arguments& arguments, Streams& streams, const Executor& fast, con
       streams.out << "! not modelled, so nobody knows whether a choice fits: " << missing << "\n";
   }
   const bool known = !found.choices.empty() && searched->run.read.job.not_modelled.empty();
-  return known ? kDone : kOver;
+  return written.finish(known ? kDone : kOver, streams);
 }
 
 }  // namespace headroom::cli

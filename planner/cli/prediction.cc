@@ -51,6 +51,11 @@ Error placed(Error error, const std::string& file, int line = 0, const std::stri
 
 /// A name that is no GPU's is told with the place that gives it.
 Error no_such_gpu(Error error, const ReadJob& read, const Common& common) {
+  // A profile's file that is not there says nothing itself: the name is what is wrong.
+  if (error.file == read.job.gpu && error.line == 0 && error.key.empty()) {
+    error.message = error.file + ": " + error.message;
+    error.file.clear();
+  }
   if (common.gpu && error.file.empty()) error.key = "--gpu";
   if (!common.gpu)
     for (const KeyUse& use : read.keys)
@@ -228,12 +233,15 @@ Status write_reports(std::span<const Report> reports, const Common& common, Stre
        {"--csv", &common.csv},
        {"--markdown", &common.markdown}}};
   if (reports.empty()) return {};
+  Status all;  // one that fails loses no other
   for (const auto& [flag, place] : places) {
     if (!*place) continue;
-    for (const writers::Writer& writer : writers::writers())
-      if (flag == writer.flag) HEADROOM_TRY(write_output(**place, joined(reports, writer), streams));
+    for (const writers::Writer& writer : writers::writers()) {
+      if (flag != writer.flag) continue;
+      if (Status one = write_output(**place, joined(reports, writer), streams); !one && all) all = one;
+    }
   }
-  return {};
+  return all;
 }
 
 int gravest(int a, int b) {

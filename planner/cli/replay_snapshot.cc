@@ -65,7 +65,14 @@ class Progress {
 };
 
 Result<std::optional<Bytes>> limit_of(const Arguments& arguments) {
-  return arguments.bytes("--limit");
+  constexpr Bytes kMost = Bytes{1} << 50;
+  HEADROOM_ASSIGN(const std::optional<Bytes> limit, arguments.bytes("--limit"));
+  if (limit && (*limit <= 0 || *limit > kMost))
+    return fail(Error{.message = fmt::format("expected more than nothing and at most 1024 TiB, found '{}'",
+                                             arguments.text("--limit")),
+                      .file = {},
+                      .key = "--limit"});
+  return limit;
 }
 
 std::vector<replay::WhatIfSetting> settings_of(const Arguments& arguments) {
@@ -138,34 +145,40 @@ Result<Replayed> replay_stream(const std::string& path, const Arguments& argumen
                       .file = path,
                       .key = {}});
   HEADROOM_ASSIGN(replay::AllocationStream stream, replay::parse_stream(text, path));
+  const std::size_t events = stream.events.size();
   Replayed replayed{.file = path, .kind = "stream", .conf = stream.settings, .snapshot = {}, .devices = {}};
   const replay::WhatIfSetting recorded{"as recorded", stream.settings, false, false};
   HEADROOM_ASSIGN(replayed.snapshot, replay::snapshot_of(stream, recorded, std::nullopt));
   ReplayedDevice device;
   HEADROOM_ASSIGN(device.analysis, replay::analyse_device(replayed.snapshot, 0));
+  if (device.analysis.history.count == 0)
+    device.analysis.history.missing = {fmt::format("none of the stream's {} events takes memory", events)};
   HEADROOM_TRY(add_what_if(stream, arguments, device));
   replayed.devices.push_back(std::move(device));
   kept.push_back(std::move(stream));
   return replayed;
 }
 
-Status write_files(const Replayed& replayed, const std::vector<replay::AllocationStream>& kept,
-                   const Arguments& arguments, Streams& streams) {
+Status write_events(const std::string& path, const Replayed& replayed,
+                    const std::vector<replay::AllocationStream>& kept, Streams& streams) {
+  if (kept.size() != 1)
+    return fail(Error{.message = fmt::format(
+                          "--events writes one device; the file has {}: choose one with --device", kept.size()),
+                      .file = replayed.file,
+                      .key = {}});
+  return write_output(path, replay::stream_text(kept.front()), streams);
+}
+
+Written write_files(const Replayed& replayed, const std::vector<replay::AllocationStream>& kept,
+                    const Arguments& arguments, Streams& streams) {
+  Written written;
   if (arguments.common.json)
-    HEADROOM_TRY(write_output(*arguments.common.json, replay_json(replayed), streams));
-  if (const auto path = arguments.find("--pickle")) {
-    HEADROOM_TRY(write_output(*path, replay::snapshot_pickle(replayed.snapshot), streams));
-  }
-  if (const auto path = arguments.find("--events")) {
-    if (kept.size() != 1)
-      return fail(
-          Error{.message = fmt::format(
-                    "--events writes one device; the file has {}: choose one with --device", kept.size()),
-                .file = replayed.file,
-                .key = {}});
-    HEADROOM_TRY(write_output(*path, replay::stream_text(kept.front()), streams));
-  }
-  return {};
+    written.add(write_output(*arguments.common.json, replay_json(replayed), streams));
+  if (const auto path = arguments.find("--pickle"))
+    written.add(write_output(*path, replay::snapshot_pickle(replayed.snapshot), streams));
+  if (const auto path = arguments.find("--events"))
+    written.add(write_events(*path, replayed, kept, streams));
+  return written;
 }
 
 }  // namespace
@@ -192,11 +205,12 @@ int replay_snapshot(const std::string& path, const Arguments& arguments, Streams
   const bool taken = to_standard_output(arguments.common.json) ||
                      to_standard_output(arguments.find("--pickle")) ||
                      to_standard_output(arguments.find("--events"));
-  HEADROOM_CLI_TRY(write_files(replayed, kept, arguments, streams), streams);
+  const Written written = write_files(replayed, kept, arguments, streams);
   if (!taken) streams.out << replay_text(replayed, static_cast<std::size_t>(top.value_or(10)));
   for (const ReplayedDevice& device : replayed.devices)
-    if (device.what_if && device.what_if->limit && device.what_if->baseline.out_of_memory) return kOver;
-  return kDone;
+    if (device.what_if && device.what_if->limit && device.what_if->baseline.out_of_memory)
+      return written.finish(kOver, streams);
+  return written.finish(kDone, streams);
 }
 
 }  // namespace headroom::cli

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/base/printable.h"
 #include "planner/cli/replay_snapshot.h"
 #include "planner/writers/columns.h"
 
@@ -48,7 +49,9 @@ class Text {
  private:
   template <typename... Args>
   void line(fmt::format_string<Args...> format, Args&&... args) {
-    out_ += fmt::format(format, std::forward<Args>(args)...) + "\n";
+    std::string text = fmt::format(format, std::forward<Args>(args)...);
+    const std::size_t gap = text.starts_with('\n') ? 1 : 0;  // a blank line before it
+    out_ += text.substr(0, gap) + printable(std::string_view(text).substr(gap)) + "\n";
   }
 
   void heading() {
@@ -63,7 +66,7 @@ class Text {
     const double seconds = (static_cast<double>(m.time_us) - static_cast<double>(a_.start.time_us)) * 1e-6;
     std::string text = fmt::format("event {}", grouped(m.event));
     if (replayed_.kind == "snapshot") text += fmt::format(", +{:.3f} s", seconds);
-    if (!m.phase.empty()) text += ", in " + m.phase;
+    if (!m.phase.empty()) text += ", in " + printable(m.phase);
     return text;
   }
 
@@ -100,7 +103,7 @@ class Text {
 
   std::string site(std::optional<std::uint32_t> frame) const {
     if (!frame) return "(no stack recorded)";
-    const std::string text = frame_text(replayed_.snapshot, *frame);
+    const std::string text = printable(frame_text(replayed_.snapshot, *frame));
     return text.size() > 100 ? text.substr(0, 97) + "..." : text;
   }
 
@@ -149,7 +152,7 @@ class Text {
     const std::size_t shown = std::min(std::max<std::size_t>(top_, 20), a_.phases.size());
     for (std::size_t i = 0; i < shown; ++i) {
       const replay::PhaseUse& p = a_.phases[i];
-      table.add({p.name, grouped(p.last - p.first), gib(p.peak_allocated), gib(p.peak_reserved),
+      table.add({printable(p.name), grouped(p.last - p.first), gib(p.peak_allocated), gib(p.peak_reserved),
                  gib(p.allocated_end), gib(p.reserved_end)});
     }
     out_ += table.text("    ");
@@ -168,7 +171,7 @@ class Text {
     if (!o.out_of_memory) return "fits";
     return fmt::format("out of memory: {} at event {}{}", format_bytes(o.out_of_memory->tried),
                        grouped(static_cast<std::int64_t>(o.failed_event)),
-                       o.failed_phase.empty() ? "" : ", in " + o.failed_phase);
+                       o.failed_phase.empty() ? "" : ", in " + printable(o.failed_phase));
   }
 
   void what_if() {
@@ -182,9 +185,10 @@ class Text {
                "PYTORCH_CUDA_ALLOC_CONF"});
     const auto add = [&](const replay::WhatIfOutcome& o) {
       if (!o.skipped.empty())
-        return table.add({o.setting.name, "-", "-", "-", "-", o.skipped, o.setting.conf});
-      table.add({o.setting.name, gib(o.peak_allocated), gib(o.peak_reserved), grouped(o.retries),
-                 grouped(o.device_allocs + o.device_frees), w.limit ? result_of(o) : "", o.setting.conf});
+        return table.add({printable(o.setting.name), "-", "-", "-", "-", o.skipped, o.setting.conf});
+      table.add({printable(o.setting.name), gib(o.peak_allocated), gib(o.peak_reserved), grouped(o.retries),
+                 grouped(o.device_allocs + o.device_frees), w.limit ? result_of(o) : "",
+                 printable(o.setting.conf)});
     };
     add(w.baseline);
     for (const replay::WhatIfOutcome& o : w.outcomes) add(o);
@@ -202,8 +206,8 @@ class Text {
 }  // namespace
 
 std::string replay_text(const Replayed& replayed, std::size_t top) {
-  std::string out = fmt::format("{} {}, settings {}\n", replayed.kind, replayed.file,
-                                replayed.conf.empty() ? "default" : replayed.conf);
+  std::string out = fmt::format("{} {}, settings {}\n", replayed.kind, printable(replayed.file),
+                                replayed.conf.empty() ? "default" : printable(replayed.conf));
   for (const ReplayedDevice& device : replayed.devices) out += "\n" + Text(replayed, device, top).write();
   return out;
 }

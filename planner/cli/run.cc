@@ -6,6 +6,9 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <new>
+
+#include "models/base/input_files.h"
 
 #include "planner/cli/help.h"
 #include "planner/cli/output.h"
@@ -32,8 +35,12 @@ int dispatch(std::span<const Command> table, const std::vector<std::string>& wor
 
 int run(std::span<const Command> table, const std::vector<std::string>& words, Streams& streams) {
   int code = kIncomplete;
+  forget_inputs();
   try {
     code = dispatch(table, words, streams);
+  } catch (const std::bad_alloc&) {
+    streams.err << "headroom: memory ran out: nothing was decided; give the process more, or a smaller input\n";
+    return kIncomplete;
   } catch (const std::exception& error) {
     // Nothing of Headroom throws; what arrives here is the library's (memory exhausted, say).
     streams.err << "headroom: internal error: " << error.what() << "\n";

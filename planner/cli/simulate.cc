@@ -48,18 +48,16 @@ int simulate(const Arguments& arguments, Streams& streams) {
     return report;
   };
   HEADROOM_CLI_ASSIGN(const Report report, predict(run, executor), streams);
+  Written written;
   if (arguments.has("--events"))
-    HEADROOM_CLI_TRY(
-        write_output(arguments.text("--events"), writers::events_json(events, report.title), streams),
-        streams);
+    written.add(write_output(arguments.text("--events"), writers::events_json(events, report.title), streams));
   if (arguments.has("--pickle"))
-    HEADROOM_CLI_TRY(write_output(arguments.text("--pickle"), replay::snapshot_pickle(snapshot), streams),
-                     streams);
-  HEADROOM_CLI_TRY(write_reports({&report, 1}, common, streams), streams);
+    written.add(write_output(arguments.text("--pickle"), replay::snapshot_pickle(snapshot), streams));
+  written.add(write_reports({&report, 1}, common, streams));
   const bool taken =
       takes_standard_output(common) || arguments.text("--events") == "-" || arguments.text("--pickle") == "-";
   if (!taken && !common.quiet) streams.out << writers::table(report, {.colour = streams.colour});
-  return report.fits ? kDone : kOver;
+  return written.finish(report.fits ? kDone : kOver, streams);
 }
 
 }  // namespace headroom::cli

@@ -8,6 +8,7 @@
 #include "models/base/nearest.h"
 #include "planner/cli/executors.h"
 #include "planner/cli/knob_names.h"
+#include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
 #include "planner/search/solve.h"
 #include "planner/writers/table.h"
@@ -64,13 +65,14 @@ int solve(const Arguments& arguments, Streams& streams, const Executor& executor
   const std::vector<Choice> choices = {{knob.name, solution->value}};
   HEADROOM_CLI_ASSIGN(Report report, search::evaluate(setup, choices, executor), streams);
   leave_undetermined(report, run.read.job.not_modelled);
-  HEADROOM_CLI_TRY(write_reports(std::span(&report, 1), common, streams), streams);
+  Written written;
+  written.add(write_reports(std::span(&report, 1), common, streams));
   if (!common.quiet && !takes_standard_output(common)) {
     streams.out << fmt::format("{} = {}{}\n", knob.name, solution->value,
                                solution->next ? fmt::format(" ({} does not fit)", *solution->next) : "")
                 << writers::verdict(report) << "\n";
   }
-  return report.fits ? kDone : kOver;
+  return written.finish(report.fits ? kDone : kOver, streams);
 }
 
 }  // namespace headroom::cli

@@ -62,8 +62,10 @@ Result<Corpus> read_corpus(const std::vector<std::string>& folders) {
   Corpus out;
   HEADROOM_ASSIGN(const std::vector<std::string> paths, recordings(folders));
   for (const std::string& path : paths) {
-    Result<Document> document = read_document(path);
-    if (!document || document->find("case") == nullptr || document->find("phases") == nullptr) continue;
+    const Result<Document> document = read_document(path);
+    // What cannot be read may be a recording: nobody is told that all agree while one was left out.
+    if (!document) return fail(document.error());
+    if (document->find("case") == nullptr || document->find("phases") == nullptr) continue;
     HEADROOM_ASSIGN(const Measured measured, measured_of(*document, path));
     if (measured.phases.empty()) {
       out.skipped.push_back({fs::path(path).stem().string(), "expected measured phases, found none"});

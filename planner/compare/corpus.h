@@ -22,7 +22,8 @@ struct Corpus {
   std::vector<Row> rows() const;  ///< of all runs
 };
 
-/// Recordings are the *.json files that hold `case` and `phases`. Errors: a folder that can't be read.
+/// Recordings are the *.json files that hold `case` and `phases`. Errors: a folder that can't be read, a
+/// *.json file that can't.
 Result<Corpus> read_corpus(const std::vector<std::string>& folders);
 
 /// docs/ACCURACY.md: a summary a group, a line a run, then every phase.

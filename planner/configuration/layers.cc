@@ -197,7 +197,11 @@ class Layers::Resolver {
       return fail("too many references; expected a configuration that resolves in 10,000 steps");
     if (value.is_scalar()) {
       if (!has_interpolation(value.text())) return value;
-      return interpolate(value.text(), parent_of(key), scope_);
+      HEADROOM_ASSIGN(Document found, interpolate(value.text(), parent_of(key), scope_));
+      // A wrong value is looked for where the interpolation stands.
+      if (found.is_scalar() && found.line() == 0)
+        return Document::scalar(found.text(), value.line(), found.quoted());
+      return found;
     }
     if (value.is_list()) {
       Document out = Document::list(value.line());

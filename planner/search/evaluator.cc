@@ -4,6 +4,8 @@
 #include <atomic>
 #include <thread>
 
+#include "models/base/parallel.h"
+
 namespace headroom::search {
 namespace {
 
@@ -35,15 +37,9 @@ Outcome Evaluator::one(const Point& point) const {
 
 std::vector<Outcome> Evaluator::operator()(std::span<const Point> points) const {
   std::vector<Outcome> outcomes(points.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < points.size(); i = next++) outcomes[i] = one(points[i]);
-  };
-  std::vector<std::jthread> helpers;
   const std::size_t wanted = std::min<std::size_t>(threads_, points.size() / kWorthAThread + 1);
-  for (std::size_t i = 1; i < wanted; ++i) helpers.emplace_back(work);
-  work();
-  helpers.clear();  // joins
+  parallel_for(points.size(), static_cast<unsigned>(wanted),
+               [&](std::size_t i) { outcomes[i] = one(points[i]); });
   return outcomes;
 }
 

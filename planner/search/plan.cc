@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <set>
-#include <thread>
+
+#include "models/base/parallel.h"
 
 namespace headroom::search {
 namespace {
@@ -114,12 +115,8 @@ class Confirmation {
 
   void confirm(const std::vector<Point>& points) {
     std::vector<Result<PlanChoice>> choices(points.size(), PlanChoice{});
-    {
-      std::vector<std::jthread> helpers;
-      for (std::size_t i = 1; i < points.size(); ++i)
-        helpers.emplace_back([&, i] { choices[i] = run_exactly(points[i]); });
-      choices[0] = run_exactly(points[0]);
-    }
+    parallel_for(points.size(), static_cast<unsigned>(points.size()),
+                 [&](std::size_t i) { choices[i] = run_exactly(points[i]); });
     for (std::size_t i = 0; i < points.size(); ++i) {
       tried_.insert(points[i]);
       if (!choices[i]) {

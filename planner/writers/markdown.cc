@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "models/base/printable.h"
 #include "planner/writers/table.h"
 
 namespace headroom::writers {
@@ -12,9 +13,13 @@ namespace {
 /// Text inside a table cell or a line: what Markdown would read as markup is escaped.
 std::string escaped(std::string_view text) {
   std::string out;
-  for (const char c : text) {
-    if (c == '|' || c == '*' || c == '_' || c == '`' || c == '<' || c == '\\') out += '\\';
-    out += c == '\n' ? ' ' : c;
+  for (const char c : printable(text)) {
+    if (c == '@') {  // a mention, which a backslash does not stop
+      out += "&#64;";
+      continue;
+    }
+    if (std::string_view("|*_`<>[]#~&\\").find(c) != std::string_view::npos) out += '\\';
+    out += c;
   }
   return out;
 }

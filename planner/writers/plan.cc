@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "models/base/printable.h"
 #include "planner/writers/columns.h"
 #include "planner/writers/report_json.h"
 #include "planner/writers/table.h"
@@ -57,7 +58,7 @@ std::string settings_text(const std::vector<Setting>& settings, const std::vecto
     text += (text.empty() ? "" : " ") + setting.key + "=" + setting.value;
   if (settings.empty())
     for (const Choice& choice : choices) text += (text.empty() ? "" : " ") + choice.knob + "=" + choice.value;
-  return text;
+  return printable(text);
 }
 
 std::string plan_table(const Plan& plan, Bytes budget) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "models/base/printable.h"
 #include "planner/writers/columns.h"
 #include "simulator/device/verdict.h"
 
@@ -44,7 +45,7 @@ std::string indented(const PhaseReport& phase, const std::vector<const PhaseRepo
                                  [&](const PhaseReport* other) { return other->phase == around; });
     around = at == phases.end() ? "" : (*at)->within;
   }
-  return out + phase.phase;
+  return out + printable(phase.phase);
 }
 
 std::string phase_rows(const DeviceReport& device, const Report& report, const TableStyle& style) {
@@ -122,7 +123,7 @@ std::string holders(const DeviceReport& device) {
   columns.add({small ? "MiB" : "GiB", "blocks", "component", "module, operation"});
   for (const Holder& holder : device.holders)
     columns.add({in_unit(holder.bytes), fmt::format("{}", holder.blocks), std::string(name(holder.component)),
-                 holder.module + " " + holder.operation});
+                 printable(holder.module + " " + holder.operation)});
   return fmt::format("{}: {}\n", title, device_name(device)) + columns.text("  ");
 }
 
@@ -131,7 +132,7 @@ std::string notes(const Report& report) {
   for (const std::string& line : warning_lines(report)) out += "! " + line + "\n";
   if (!report.assumptions.empty()) {
     out += "Assumed:\n";
-    for (const std::string& assumption : report.assumptions) out += "  - " + assumption + "\n";
+    for (const std::string& assumption : report.assumptions) out += "  - " + printable(assumption) + "\n";
   }
   return out;
 }
@@ -157,7 +158,7 @@ std::string gib(Bytes bytes) {
 
 std::string device_name(const DeviceReport& device) {
   std::string out = fmt::format("GPU {}", device.device);
-  if (!device.pool.empty()) out += " of pool " + device.pool;
+  if (!device.pool.empty()) out += " of pool " + printable(device.pool);
   if (device.alike > 1) out += fmt::format(" ({} alike)", device.alike);
   return out;
 }
@@ -169,12 +170,14 @@ std::vector<std::string> warning_lines(const Report& report) {
     std::string place = warning.file;
     if (!place.empty() && warning.line > 0) place += ":" + std::to_string(warning.line);
     if (!place.empty()) place += ": ";
-    out.push_back(place + (warning.key.empty() ? "" : warning.key + ": ") + warning.message);
+    out.push_back(printable(place + (warning.key.empty() ? "" : warning.key + ": ") + warning.message));
   }
   return out;
 }
 
-std::string verdict(const Report& report) {
+namespace {
+
+std::string verdict_text(const Report& report) {
   const PeakPlace place = highest(report);
   const std::vector<std::string> open = undetermined(report);
   const std::string why = fmt::format("{}", fmt::join(open, "; "));
@@ -195,8 +198,14 @@ std::string verdict(const Report& report) {
   return fmt::format("does not fit: {}; the highest device peak is {} {}", other_reason(report), sum, where);
 }
 
+}  // namespace
+
+std::string verdict(const Report& report) {
+  return printable(verdict_text(report));
+}
+
 std::string table(const Report& report, const TableStyle& style) {
-  std::string out = report.title;
+  std::string out = printable(report.title);
   for (const std::string& part : {report.framework, report.executor})
     if (!part.empty()) out += (out.empty() ? "" : " · ") + part;
   if (!out.empty()) out += "\n";

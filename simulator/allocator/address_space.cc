@@ -20,7 +20,7 @@ AddressSpace::AddressSpace() {
   place(kDriver);
 }
 
-Address AddressSpace::place(Bytes bytes) {
+std::optional<Address> AddressSpace::place(Bytes bytes) {
   const auto region =
       std::find_if(regions_.rbegin(), regions_.rend(), [&](const Region& r) { return r.largest >= bytes; });
   if (region != regions_.rend()) {
@@ -36,7 +36,8 @@ Address AddressSpace::place(Bytes bytes) {
   }
   const Bytes size = round_up(bytes, kRegion);
   auto room = space_.rbegin();
-  while (room->second <= size) ++room;
+  while (room != space_.rend() && room->second <= size) ++room;
+  if (room == space_.rend()) return std::nullopt;
   const Address start = room->first + room->second - size;
   room->second -= size;
   regions_.push_back({.start = start, .size = size, .largest = 0, .holes = {}});

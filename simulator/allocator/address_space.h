@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "simulator/allocator/device.h"
@@ -20,7 +21,7 @@ class AddressSpace {
  public:
   AddressSpace();
 
-  Address place(Bytes bytes);
+  std::optional<Address> place(Bytes bytes);  ///< nothing when no gap is large enough
   void remove(Address address, Bytes bytes);
 
  private:

@@ -5,7 +5,7 @@
 namespace headroom::allocator {
 namespace {
 
-constexpr Address kFirstRange = Address{1} << 52;  // above every native segment
+constexpr Address kLastRange = Address{1} << 62;  // so that no address overflows
 constexpr Bytes kRangeStep = 32 * kMiB;            // the driver's granularity of address space
 constexpr Bytes kPage = 2 * kMiB;                  // and of memory
 
@@ -21,7 +21,9 @@ bool CardMemory::take(Bytes bytes) {
 std::optional<Address> VirtualDevice::allocate(Bytes bytes) {
   const Bytes pages = round_up(bytes, kPage);
   if (!take(pages)) return std::nullopt;
-  return space_.place(pages);
+  const std::optional<Address> address = space_.place(pages);
+  if (!address) give(pages);
+  return address;
 }
 
 void VirtualDevice::free(Address address, Bytes bytes) {
@@ -31,22 +33,26 @@ void VirtualDevice::free(Address address, Bytes bytes) {
 }
 
 Address VirtualDevice::reserve(Bytes bytes, bool) {
+  if (bytes > kLastRange - kFirstRange) return 0;
   const Bytes size = round_up(bytes, kRangeStep);
-  Address address = kFirstRange;
-  for (const auto& [start, held] : ranges_) {
-    if (start - address >= size) break;
-    address = start + held;
+  Address address = full_below_;
+  for (auto range = ranges_.lower_bound(address); range != ranges_.end(); ++range) {
+    if (range->first - address >= size) break;
+    address = range->first + range->second;
   }
+  if (address > kLastRange - size) return 0;
+  if (address == full_below_) full_below_ += size;
   ranges_.emplace(address, size);
   return address;
 }
 
 void VirtualDevice::release(Address address, Bytes) {
   ranges_.erase(address);
+  full_below_ = std::min(full_below_, address);
 }
 
-bool VirtualDevice::map(Address, Bytes bytes, Bytes) {
-  return take(bytes);
+bool VirtualDevice::map(Address address, Bytes bytes, Bytes) {
+  return address != 0 && take(bytes);
 }
 
 void VirtualDevice::unmap(Address, Bytes bytes, Bytes) {

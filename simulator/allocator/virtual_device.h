@@ -53,6 +53,7 @@ class VirtualDevice : public Device {
   Bytes process_memory() const override { return process_; }
   std::optional<Address> allocate(Bytes bytes) override;
   void free(Address address, Bytes bytes) override;
+  /// 0, which nothing can be mapped to, when no address range is left.
   Address reserve(Bytes bytes, bool small_pool) override;
   void release(Address address, Bytes bytes) override;
   bool map(Address address, Bytes bytes, Bytes chunk) override;
@@ -80,9 +81,12 @@ class VirtualDevice : public Device {
   void give(Bytes bytes);
 
  private:
+  static constexpr Address kFirstRange = Address{1} << 52;  ///< above every native segment
+
   std::shared_ptr<CardMemory> card_;
   AddressSpace space_;
   std::map<Address, Bytes> ranges_;  ///< of expandable segments: the lowest gap that is large enough is taken
+  Address full_below_ = kFirstRange;  ///< no gap is below
   Bytes process_;                    ///< held by this process
   bool hold_ = false, ahead_ = false;
   std::set<Stream> busy_;

@@ -13,6 +13,10 @@ namespace {
 
 using Kind = HardwareField::Kind;
 
+constexpr Bytes kMostBytes = Bytes{1} << 50;
+constexpr double kLeastRate = 1e6, kMostRate = 1e19;  // bytes or operations a second
+constexpr double kLeastSeconds = 1e-12, kMostSeconds = 100, kLeastFraction = 1e-6;
+
 constexpr int kLikeDepth = 8;  ///< profiles that build on each other; a longer chain is a circle
 
 /// Reads one document over what `like` gave; keeps FILE for messages.
@@ -99,6 +103,8 @@ class Reader {
         const auto bytes = parse_bytes(value.text());
         if (!bytes) return bad(value, key, bytes.error().message);
         if (*bytes <= 0 && !field.may_be_zero) return bad(value, key, "expected a size above 0");
+        if (*bytes > kMostBytes)
+          return bad(value, key, fmt::format("expected at most 1024 TiB, found {}", value.text()));
         *std::get<0>(field.member)(out) = *bytes;
         return {};
       }
@@ -111,11 +117,15 @@ class Reader {
       }
       case Kind::rate:
       case Kind::seconds: {
+        const bool rate = field.kind == Kind::rate;
         const auto number = value.as_double();
-        if (!number || *number < 0 || (*number == 0 && !field.may_be_zero))
+        const double least = rate ? kLeastRate : kLeastSeconds, most = rate ? kMostRate : kMostSeconds;
+        // Beyond these nothing is a machine's, and what is computed of it no longer a number.
+        if (!number || !((*number == 0 && field.may_be_zero) || (*number >= least && *number <= most)))
           return bad(value, key,
-                     fmt::format("expected a number of {} above 0, found {}",
-                                 field.kind == Kind::rate ? "units a second" : "seconds", value.text()));
+                     fmt::format("expected {} from {:g} to {:g}{}, found {}",
+                                 rate ? "units a second" : "seconds", least, most,
+                                 field.may_be_zero ? ", or 0" : "", value.text()));
         *std::get<1>(field.member)(out) = *number;
         return {};
       }
@@ -132,8 +142,10 @@ class Reader {
     for (const Document& item : value.items()) {
       const auto x = item.is_list() && item.items().size() == 2 ? item.items()[0].as_double() : std::nullopt;
       const auto y = x ? item.items()[1].as_double() : std::nullopt;
-      if (!x || !y || *x <= 0 || *y <= 0 || *y > 1)
-        return bad(item, key, "expected [seconds above 0, fraction above 0 and at most 1]");
+      if (!x || !y || !(*x >= kLeastSeconds && *x <= kMostSeconds) || !(*y >= kLeastFraction && *y <= 1))
+        return bad(item, key,
+                   fmt::format("expected [seconds from {:g} to {:g}, fraction from {:g} to 1]", kLeastSeconds,
+                               kMostSeconds, kLeastFraction));
       if (!points.empty() && *x <= points.back().seconds)
         return bad(item, key, "expected seconds in rising order");
       // seconds ÷ fraction must rise, else more work would take less time.

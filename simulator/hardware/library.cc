@@ -88,7 +88,8 @@ std::vector<std::string> suggestions(std::string_view name) {
     std::pair<int, std::string> best{3, {}};
     for (const std::string& known : profile.short_names) {
       const std::string have = comparable(known);
-      int distance = edit_distance(wanted, have);
+      int distance = length_difference(wanted, have);  // at least; what is longer yet is no misspelling
+      if (distance < best.first) distance = edit_distance(wanted, have);
       if (!wanted.empty() && have.find(wanted) != std::string::npos) {
         distance = 0;
       } else if (!have.empty() && wanted.find(have) != std::string::npos) {

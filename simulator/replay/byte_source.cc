@@ -9,6 +9,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "models/base/input_files.h"
+#include "simulator/replay/expansion.h"
+
 namespace headroom::replay {
 
 struct ByteSource::File {
@@ -40,6 +43,7 @@ Result<ByteSource> ByteSource::open(const std::string& path) {
     source.file_->handle = gzopen(path.c_str(), "rb");
   }
   if (source.file_->handle == nullptr) return cannot(std::strerror(errno));
+  note_input(path);
   gzbuffer(source.file_->handle, 1 << 17);  // Larger reads of plain files then go past it.
   return source;
 }
@@ -66,6 +70,9 @@ Result<std::size_t> ByteSource::read(char* to, std::size_t size) {
     const std::string why = code == Z_ERRNO ? std::strerror(errno) : text;
     return fail(Error{.message = "cannot be read to its end: " + why, .file = name_, .key = {}});
   }
+  given_ += n;
+  if (size_ > 0 && gzdirect(file_->handle) == 0 && expands_too_far(given_, size_))
+    return fail(Error{.message = kExpandsTooFar, .file = name_, .key = {}});
   return static_cast<std::size_t>(n);
 }
 

@@ -43,6 +43,7 @@ class ByteSource {
   std::string_view memory_;
   std::size_t position_ = 0;
   std::int64_t size_ = 0;
+  std::int64_t given_ = 0;  ///< bytes read of what the file holds
   std::unique_ptr<File> file_;
 };
 

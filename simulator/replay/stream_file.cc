@@ -17,7 +17,7 @@ using Kind = StreamEvent::Kind;
 constexpr Bytes kMarkerRequest = 7777;
 constexpr std::size_t kElements = 6;
 constexpr std::size_t kMaxDepth = 16;
-constexpr Bytes kLargest = Bytes{1} << 60;  ///< of one request, so that rounding cannot overflow
+constexpr Bytes kLargest = Bytes{1} << 44;  ///< of one request: no device has more
 
 struct KindName {
   Kind kind;
@@ -42,6 +42,8 @@ class StreamHandler : public nlohmann::json_sax<nlohmann::json> {
   bool boolean(bool) override { return scalar("a boolean"); }
   bool number_integer(std::int64_t value) override { return integer(value); }
   bool number_unsigned(std::uint64_t value) override {
+    if (value > INT64_MAX && in_event())
+      return bad_event(fmt::format("expected integers of 63 bits, found {}", value));
     return integer(value > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(value));
   }
   bool number_float(double, const std::string&) override { return scalar("a fraction"); }
@@ -63,9 +65,13 @@ class StreamHandler : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  bool start_object(std::size_t) override { return open(); }
+  bool start_object(std::size_t) override {
+    if (in_event()) return bad_event("expected integers, found an object");
+    return open();
+  }
   bool end_object() override { return close(); }
   bool start_array(std::size_t) override {
+    if (in_event()) return bad_event("expected integers, found a list");
     if (!open()) return false;
     if (in_event()) elements_ = 0;
     return true;
@@ -119,7 +125,7 @@ class StreamHandler : public nlohmann::json_sax<nlohmann::json> {
   bool size(std::int64_t value, Bytes& bytes) {
     bytes = value;
     return (value >= 0 && value <= kLargest) ||
-           bad_event(fmt::format("a size of {} bytes, expected 0 to 2^60", value));
+           bad_event(fmt::format("a size of {} bytes, expected 0 to 2^44, more than any device has", value));
   }
 
   bool finish_event() {
@@ -142,7 +148,7 @@ class StreamHandler : public nlohmann::json_sax<nlohmann::json> {
       case Kind::empty_cache:
         break;
       case Kind::phase:
-        e.id = values_[1] < 0 ? kNoPhase : static_cast<std::uint32_t>(values_[1]);
+        if (!index(1, "phase", e.id)) return false;
         break;
       default:
         if (!size(values_[1], e.bytes)) return false;
@@ -160,10 +166,21 @@ class StreamHandler : public nlohmann::json_sax<nlohmann::json> {
     e.id = out_.allocations++;
     ids_.set(values_[1], e.id);
     // Which of stream and label the fourth element is depends on `format`, which may come later.
-    const auto element = [&](std::size_t i) { return given > i ? values_[i] : std::int64_t{-1}; };
-    e.stream = static_cast<std::uint32_t>(element(3));
-    e.label = static_cast<std::uint32_t>(element(4));
-    e.pool = static_cast<std::uint16_t>(std::clamp<std::int64_t>(element(5), 0, 65535));
+    e.stream = kNoLabel;
+    if (given > 3 && !index(3, "stream or label", e.stream)) return false;
+    if (given > 4 && !index(4, "label", e.label)) return false;
+    if (given > 5) {
+      if (values_[5] > 65535) return bad_event(fmt::format("pool {}, expected at most 65535", values_[5]));
+      e.pool = static_cast<std::uint16_t>(std::max<std::int64_t>(values_[5], 0));
+    }
+    return true;
+  }
+
+  /// An element that counts something; below 0: none. It must not become another number on the way to 32 bits.
+  bool index(std::size_t element, std::string_view what, std::uint32_t& out) {
+    const std::int64_t value = values_[element];
+    if (value >= kNoLabel) return bad_event(fmt::format("{} {}, expected below 2^32 - 1", what, value));
+    out = value < 0 ? kNoLabel : static_cast<std::uint32_t>(value);
     return true;
   }
 
@@ -181,8 +198,7 @@ class StreamHandler : public nlohmann::json_sax<nlohmann::json> {
     if (e.id == AddressMap::kNone)
       return bad_event(
           fmt::format("uses allocation {}, which was never made or is free already", values_[1]));
-    e.stream = static_cast<std::uint32_t>(values_[2]);
-    return true;
+    return index(2, "stream", e.stream);
   }
 
   AllocationStream& out_;

@@ -8,6 +8,9 @@
 #include <cstring>
 #include <filesystem>
 
+#include "models/base/input_files.h"
+#include "simulator/replay/expansion.h"
+
 namespace headroom::replay {
 namespace {
 
@@ -22,6 +25,9 @@ Result<std::string> read_text_file(const std::string& path, Bytes limit) {
   if (std::filesystem::is_directory(path, error)) return bad(path, "expected a file, found a directory");
   const gzFile file = gzopen(path.c_str(), "rb");
   if (file == nullptr) return bad(path, fmt::format("could not be opened: {}", std::strerror(errno)));
+  note_input(path);
+  const std::uintmax_t bytes = std::filesystem::file_size(path, error);
+  const Bytes compressed = error || gzdirect(file) != 0 ? 0 : static_cast<Bytes>(bytes);
   std::string text;
   std::size_t size = 0;
   for (;;) {
@@ -29,6 +35,10 @@ Result<std::string> read_text_file(const std::string& path, Bytes limit) {
     const auto room = static_cast<unsigned>(std::min<std::size_t>(text.size() - size, std::size_t{1} << 30));
     const int got = gzread(file, text.data() + size, room);
     if (got < 0 || static_cast<Bytes>(size) + std::max(got, 0) > limit) break;
+    if (expands_too_far(static_cast<Bytes>(size) + got, compressed)) {
+      gzclose(file);
+      return bad(path, kExpandsTooFar);
+    }
     size += static_cast<std::size_t>(got);
     if (got == 0) {
       int code = Z_OK;

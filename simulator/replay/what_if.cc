@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <thread>
 
+#include "models/base/parallel.h"
 #include "simulator/allocator/simulated_settings.h"
 #include "simulator/allocator/virtual_device.h"
 #include "simulator/replay/what_if_advice.h"
@@ -17,8 +16,8 @@ using allocator::BlockId;
 using allocator::CachingAllocator;
 using Kind = StreamEvent::Kind;
 
-/// More than any card: a run without a limit never fails.
-constexpr Bytes kNoLimit = Bytes{1} << 40;
+/// More than any card: a run without a limit fails only over what no device can have held.
+constexpr Bytes kNoLimit = Bytes{1} << 44;
 
 /// A device whose streams are idle, but for events that are held: those are done when the recording says so.
 class RecordedStreams : public allocator::VirtualDevice {
@@ -96,6 +95,7 @@ class Run {
       case Kind::allocate:
         return allocate(e);
       case Kind::free_requested:
+        if (blocks_[e.id] == allocator::kNullBlock) return true;  // of no bytes: no stream uses it
         // Another stream still uses it. One stand-in stream for each such block, so that none waits for
         // another.
         allocator_.record_stream(blocks_[e.id], stand_in());
@@ -190,16 +190,8 @@ Result<WhatIf> what_if(const AllocationStream& stream, std::span<const WhatIfSet
   if (stream.phases.empty())
     std::erase_if(rows, [](const WhatIfSetting& row) { return row.empty_at_phase_ends; });
   std::vector<Result<WhatIfOutcome>> results(rows.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < rows.size(); i = next++)
-      results[i] = run_setting(stream, rows[i], limit);
-  };
-  if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
-  std::vector<std::jthread> pool;
-  for (unsigned t = 1; t < std::min<std::size_t>(threads, rows.size()); ++t) pool.emplace_back(work);
-  work();
-  pool.clear();
+  parallel_for(rows.size(), threads,
+               [&](std::size_t i) { results[i] = run_setting(stream, rows[i], limit); });
   WhatIf table;
   table.limit = limit;
   for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -38,6 +38,9 @@ std::string reserved(const WhatIfOutcome& row) {
 }
 
 std::string failing_advice(const WhatIf& table) {
+  if (!table.limit)
+    return table.baseline.out_of_memory ? "The run asks for more than any device has."
+                                        : "No setting was tried: those given work only under a limit (--limit).";
   const std::string none = fmt::format("No setting tried fits in {}", format_gib(*table.limit));
   if (!table.needed) return none + ".";
   if (*table.needed > *table.limit)

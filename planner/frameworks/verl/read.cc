@@ -93,8 +93,30 @@ std::string_view type_name(Type type) {
   return "";
 }
 
+constexpr int kOther = 2;  ///< parts that differ by more than a slip
+
 std::string_view last_part(std::string_view key) {
   return key.substr(key.rfind('.') == std::string_view::npos ? 0 : key.rfind('.') + 1);
+}
+
+/// The key with an effect whose section `unknown` mistypes: all parts are the same but one, which is similar.
+std::string meant_in_another_section(std::string_view unknown) {
+  for (std::string_view known : keys_with_effect()) {
+    std::string_view a = unknown, b = known;
+    int distance = 0;
+    while (!a.empty() && !b.empty() && distance < kOther) {
+      const std::string_view one = a.substr(0, a.find('.')), other = b.substr(0, b.find('.'));
+      if (one != other) {
+        const bool similar = length_difference(one, other) <= 2 &&
+                             edit_distance(one, other) * 4 <= static_cast<int>(other.size());
+        distance += similar ? 1 : kOther;
+      }
+      a.remove_prefix(std::min(a.size(), one.size() + 1));
+      b.remove_prefix(std::min(b.size(), other.size() + 1));
+    }
+    if (a.empty() && b.empty() && distance == 1) return std::string(known);
+  }
+  return {};
 }
 
 /// A key with an effect that `unknown` was probably meant to be: the same place and a similar name, or, when
@@ -107,6 +129,7 @@ std::string meant(std::string_view unknown, bool anywhere) {
   for (std::string_view known : keys_with_effect()) {
     const std::string_view known_name = last_part(known);
     if (known.substr(0, known.size() - known_name.size()) != place) continue;
+    if (length_difference(name, known_name) >= best_distance) continue;
     const int distance = edit_distance(name, known_name);
     if (distance < best_distance && distance * 4 <= static_cast<int>(known_name.size())) {
       best_distance = distance;
@@ -114,6 +137,7 @@ std::string meant(std::string_view unknown, bool anywhere) {
     }
   }
   if (!best.empty()) return std::string(best);
+  if (const std::string elsewhere = meant_in_another_section(unknown); !elsewhere.empty()) return elsewhere;
   const std::string_view section = unknown.substr(0, unknown.find('.'));
   if (!anywhere || name.size() < 6) return {};  // `n`, `path`, `name` stand in many places by right
   for (std::string_view known : keys_with_effect())
@@ -177,6 +201,7 @@ class Usage {
     const std::string near = meant(key, anywhere);
     if (near.empty() || (v_.layers().given(near) && last_part(near) == last_part(key))) return;
     v_.warn_at(key, fmt::format("is not a key of verl that Headroom knows; did you mean {}?", near));
+    s_.not_modelled.push_back(fmt::format("{}, unknown, which may be meant as {}", key, near));
     ++suggestions_;
   }
 

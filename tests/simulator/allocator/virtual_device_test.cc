@@ -1,5 +1,7 @@
 #include "simulator/allocator/virtual_device.h"
 
+#include <limits>
+
 #include <gtest/gtest.h>
 
 namespace headroom::allocator {
@@ -28,6 +30,30 @@ TEST(VirtualDevice, WhatALibraryTakesKeepsItsRegion) {
     const Address larger = *device.allocate(310 * kMiB);
     EXPECT_EQ(larger >= first && larger < first + 320 * kMiB, !taken);
   }
+}
+
+TEST(VirtualDevice, RangesEndWhereAddressesDo) {
+  VirtualDevice device(Bytes{1} << 40);
+  const Bytes large = Bytes{1} << 61;
+  const Address first = device.reserve(large, false);
+  EXPECT_GT(first, 0);
+  EXPECT_EQ(device.reserve(large, false), 0);
+  EXPECT_EQ(device.reserve(std::numeric_limits<Bytes>::max(), false), 0);
+  EXPECT_FALSE(device.map(0, 2 * kMiB, 2 * kMiB));
+  EXPECT_GT(device.reserve(kGiB, false), first);
+  device.release(first, large);
+  EXPECT_EQ(device.reserve(large, false), first);
+}
+
+TEST(VirtualDevice, ARangeTakesTheLowestGap) {
+  VirtualDevice device(Bytes{1} << 40);
+  const Address a = device.reserve(kGiB, false), b = device.reserve(kGiB, false), c = device.reserve(kGiB, false);
+  device.release(b, kGiB);
+  EXPECT_EQ(device.reserve(2 * kGiB, false), c + kGiB);
+  EXPECT_EQ(device.reserve(kGiB / 2, false), b);
+  device.release(a, kGiB);
+  EXPECT_EQ(device.reserve(kGiB, false), a);
+  EXPECT_EQ(device.reserve(kGiB / 2, false), b + kGiB / 2);
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ TEST(ReadHardware, RefusesCurvesInWhichMoreWorkTakesLessTime) {
   EXPECT_THAT(error("name: c\nlike: h100\nefficiency: {matrix: [[1e-5, 0.1], [1e-6, 0.2]], source: s}\n"),
               HasSubstr("rising order"));
   EXPECT_THAT(error("name: c\nlike: h100\nefficiency: {matrix: [[1e-5, 1.5]], source: s}\n"),
-              HasSubstr("at most 1"));
+              HasSubstr("fraction from 1e-06 to 1"));
   EXPECT_THAT(error("name: c\nlike: h100\nefficiency: {matrix: [1, 2], source: s}\n"),
               HasSubstr("efficiency.matrix"));
 }
