@@ -13,8 +13,13 @@ namespace {
 /// Writes the weights of one stage; the first size that does not divide is kept as the error.
 class StageWriter {
  public:
-  StageWriter(const Architecture& model, const Parallel& parallel, std::int64_t vocabulary)
-      : model_(model), parallel_(parallel), vocabulary_(vocabulary), hidden_(model.decoder.hidden) {}
+  StageWriter(const Architecture& model, const Parallel& parallel, std::int64_t vocabulary,
+              MegatronLayers layers)
+      : model_(model),
+        parallel_(parallel),
+        vocabulary_(vocabulary),
+        hidden_(model.decoder.hidden),
+        local_(layers == MegatronLayers::local) {}
 
   Result<MegatronStage> write(const PipelineStage& stage) {
     const Decoder& decoder = model_.decoder;
@@ -68,7 +73,9 @@ class StageWriter {
   void layer(std::int64_t index, const Layer& layer) {
     layer_ = static_cast<std::int32_t>(index);
     prefix_ = fmt::format("decoder.layers.{}.", index);
-    if (layer.attention.kind == AttentionKind::latent) {
+    const bool is_latent = layer.attention.kind == AttentionKind::latent;
+    if (is_latent || local_) norm("input_layernorm.", layer.attention_norm);
+    if (is_latent) {
       latent(layer);
     } else {
       attention(layer);
@@ -78,7 +85,7 @@ class StageWriter {
       norm("pre_mlp_layernorm.", layer.mlp_norm);
       experts(layer.mlp);
     } else {
-      norm("mlp.linear_fc1.layer_norm_", layer.mlp_norm);
+      norm(local_ ? "pre_mlp_layernorm." : "mlp.linear_fc1.layer_norm_", layer.mlp_norm);
       mlp("mlp", layer.mlp, layer.mlp.hidden);
     }
     norm("post_mlp_layernorm.", layer.mlp_post_norm);
@@ -93,26 +100,30 @@ class StageWriter {
     if (a.kv_heads % t != 0) cut(t, a.kv_heads, "tensor ranks");
     const std::int64_t keys = a.kv_heads * a.head_dim;
     linear("self_attention.linear_proj", hidden_, queries, a.output_bias);
-    norm("self_attention.linear_qkv.layer_norm_", layer.attention_norm);
+    if (!local_) norm("self_attention.linear_qkv.layer_norm_", layer.attention_norm);
     linear("self_attention.linear_qkv", queries + 2 * cut(keys, t, "key rows"), hidden_, a.qkv_bias);
     norm("self_attention.q_layernorm.", a.query_norm);
     norm("self_attention.k_layernorm.", a.key_norm);
     if (a.sinks) add("self_attention.core_attention.softmax_offset", {a.heads / t});
   }
 
+  /// Features of a down projection on this rank.
+  std::int64_t down(std::int64_t features) {
+    return local_ ? cut(features, parallel_.tensor, "compressed features") : features;
+  }
+
   void latent(const Layer& layer) {
     const Attention& a = layer.attention;
     const std::int64_t heads = cut(a.heads, parallel_.tensor, "attention heads");
-    norm("input_layernorm.", layer.attention_norm);
     linear("self_attention.linear_proj", hidden_, heads * a.value_head_dim, a.output_bias);
     if (a.query_rank > 0) {
-      linear("self_attention.linear_q_down_proj", a.query_rank, hidden_, a.qkv_bias);
+      linear("self_attention.linear_q_down_proj", down(a.query_rank), hidden_, a.qkv_bias);
       norm("self_attention.linear_q_up_proj.layer_norm_", a.query_norm);
       linear("self_attention.linear_q_up_proj", heads * a.head_dim, a.query_rank);
     } else {
       linear("self_attention.linear_q_proj", heads * a.head_dim, hidden_);
     }
-    linear("self_attention.linear_kv_down_proj", a.kv_rank + a.rope_dim, hidden_, a.qkv_bias);
+    linear("self_attention.linear_kv_down_proj", down(a.kv_rank + a.rope_dim), hidden_, a.qkv_bias);
     norm("self_attention.linear_kv_up_proj.layer_norm_", a.key_norm);
     linear("self_attention.linear_kv_up_proj", heads * (a.nope_dim + a.value_head_dim), a.kv_rank);
   }
@@ -130,10 +141,13 @@ class StageWriter {
     add("mlp.router.weight", {mlp.experts, hidden_});
     if (mlp.router_bias) add("mlp.router.bias", {mlp.experts});
     const size_t first = out_.weights.size();
-    linear("mlp.experts.linear_fc1", 2 * width, hidden_, mlp.expert_bias);
-    linear("mlp.experts.linear_fc2", hidden_, width, mlp.expert_bias);
+    for (std::int64_t expert = 0; expert < (local_ ? local : 1); ++expert) {
+      const std::string at = local_ ? fmt::format("mlp.experts.local_experts.{}.", expert) : "mlp.experts.";
+      linear(at + "linear_fc1", 2 * width, hidden_, mlp.expert_bias);
+      linear(at + "linear_fc2", hidden_, width, mlp.expert_bias);
+    }
     for (size_t i = first; i < out_.weights.size(); ++i) {
-      out_.weights[i].copies = local;
+      if (!local_) out_.weights[i].copies = local;
       out_.weights[i].expert = true;
     }
     if (mlp.shared_hidden == 0) return;
@@ -159,6 +173,7 @@ class StageWriter {
   const Architecture& model_;
   const Parallel& parallel_;
   const std::int64_t vocabulary_, hidden_;
+  const bool local_;  ///< Megatron's own layers
   MegatronStage out_;
   std::optional<Error> error_;
   std::string prefix_;
@@ -197,14 +212,14 @@ std::int64_t MegatronStage::expert_elements() const {
 }
 
 Result<MegatronStage> megatron_stage(const Architecture& model, const Parallel& parallel,
-                                     const VocabularyRule& rule, std::int64_t stage) {
+                                     const VocabularyRule& rule, std::int64_t stage, MegatronLayers layers) {
   HEADROOM_TRY(supported(model));
   HEADROOM_ASSIGN(const auto stages, pipeline_stages(model.decoder.layers, parallel));
   if (stage < 0 || stage >= parallel.pipeline)
     return fail(fmt::format("expected a stage below {}, found {}", parallel.pipeline, stage));
   HEADROOM_ASSIGN(const std::int64_t rows,
                   padded_vocabulary(model.decoder.vocabulary, rule, parallel.tensor));
-  return StageWriter(model, parallel, rows).write(stages[static_cast<size_t>(stage)]);
+  return StageWriter(model, parallel, rows, layers).write(stages[static_cast<size_t>(stage)]);
 }
 
 }  // namespace headroom

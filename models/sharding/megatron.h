@@ -6,13 +6,14 @@
 
 #include "models/architecture/architecture.h"
 #include "models/base/result.h"
+#include "models/sharding/megatron_form.h"
 #include "models/sharding/parallel.h"
 #include "models/sharding/vocabulary.h"
 
 namespace headroom {
 
-/// One parameter of Megatron-Core as a pipeline stage's ranks hold it. Routed experts are alike: one entry
-/// with `copies` stands for all local ones.
+/// One parameter of Megatron-Core as a pipeline stage's ranks hold it. TransformerEngine's grouped experts
+/// are alike: one entry with `copies` stands for all local ones.
 struct MegatronWeight {
   std::string name;  ///< decoder.layers.3.self_attention.linear_qkv.weight; the layer counts over the model
   std::vector<std::int64_t> shape;  ///< on this rank
@@ -38,7 +39,10 @@ struct MegatronStage {
 /// Sources: Megatron-Core 0.14's module definitions with Transformer Engine layers.
 /// Errors: what does not divide, by key; parallel attention and MLP (GPT-NeoX, Falcon, …), which Megatron
 /// lacks.
+/// With Megatron's own layers norms are modules of their own before attention and MLP, latent attention's
+/// down projections are cut, and every local expert has weights of its own.
 Result<MegatronStage> megatron_stage(const Architecture& model, const Parallel& parallel,
-                                     const VocabularyRule& rule, std::int64_t stage);
+                                     const VocabularyRule& rule, std::int64_t stage,
+                                     MegatronLayers layers = MegatronLayers::transformer_engine);
 
 }  // namespace headroom

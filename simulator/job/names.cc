@@ -34,6 +34,14 @@ constexpr Names<ShardingKind, 9> kShardingKind = {{{ShardingKind::none, "none"},
                                                    {ShardingKind::zero3, "zero3"},
                                                    {ShardingKind::megatron, "megatron"}}};
 
+constexpr Names<MegatronLayers, 2> kMegatronLayers = {
+    {{MegatronLayers::transformer_engine, "transformer_engine"}, {MegatronLayers::local, "local"}}};
+
+constexpr Names<MegatronDispatcher, 3> kMegatronDispatcher = {
+    {{MegatronDispatcher::all_to_all, "all_to_all"},
+     {MegatronDispatcher::all_gather, "all_gather"},
+     {MegatronDispatcher::flex, "flex"}}};
+
 constexpr Names<RecomputeKind, 3> kRecomputeKind = {
     {{RecomputeKind::none, "none"}, {RecomputeKind::full, "full"}, {RecomputeKind::selective, "selective"}}};
 
@@ -154,6 +162,8 @@ HEADROOM_ENUM_NAMES(Algorithm, kAlgorithm)
 HEADROOM_ENUM_NAMES(EngineKind, kEngineKind)
 HEADROOM_ENUM_NAMES(WeightExport, kWeightExport)
 HEADROOM_ENUM_NAMES(ShardingKind, kShardingKind)
+HEADROOM_ENUM_NAMES(MegatronLayers, kMegatronLayers)
+HEADROOM_ENUM_NAMES(MegatronDispatcher, kMegatronDispatcher)
 HEADROOM_ENUM_NAMES(RecomputeKind, kRecomputeKind)
 HEADROOM_ENUM_NAMES(OptimizerKind, kOptimizerKind)
 HEADROOM_ENUM_NAMES(OptimizerImplementation, kOptimizerImplementation)

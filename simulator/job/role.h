@@ -10,6 +10,7 @@
 #include "models/architecture/lora.h"
 #include "models/base/bytes.h"
 #include "models/base/dtype.h"
+#include "models/sharding/megatron_form.h"
 #include "models/sharding/parallel.h"
 
 namespace headroom {
@@ -54,15 +55,30 @@ struct Sharding {
   bool operator==(const Sharding&) const = default;
 };
 
+/// How Megatron-Core's experts get their tokens: an all-to-all of what each rank routes, an all-gather of
+/// every rank's tokens, or DeepEP's and HybridEP's exchange ("flex"), which sends a token once to each rank.
+enum class MegatronDispatcher { all_to_all, all_gather, flex };
+
 /// Megatron-Core's own switches; defaults are TransformerConfig's.
 struct MegatronSwitches {
+  MegatronLayers layers = MegatronLayers::transformer_engine;
   bool gradient_accumulation_fusion = false;  ///< weight gradients go into the gradient buffer directly
   bool fused_activation = false;              ///< one kernel for gate, activation and product
+  bool linear_offset = true;                  ///< not fused: an offset is added to the linear half (0.15 on)
   bool fused_rotary = false;
   bool deallocates_outputs = false;         ///< a stage's output is dropped once it was sent
   bool context_all_to_all = false;          ///< context parallelism exchanges heads; false: a ring
   bool precision_aware = false;             ///< optimizer: see `Optimizer::states`; no fp32 master copy
+  bool fused_cross_entropy = false;         ///< Megatron's own cross-entropy, compiled
+  bool overlaps_gradients = false;          ///< gradients are reduced bucket by bucket during the backward
+  bool wraps_on_own_stream = false;         ///< gradients are accumulated on a stream of their own
   double expert_imbalance = 1;              ///< tokens that a rank's experts receive, by a rank's fair share
+  MegatronDispatcher dispatcher = MegatronDispatcher::all_to_all;
+  bool grouped_experts = true;              ///< one product for all of a rank's experts (TransformerEngine)
+  bool fused_permutation = true;            ///< TransformerEngine's kernels move tokens to experts and back
+  bool fp8 = false;             ///< products in FP8; weights are kept in bf16 and quantised anew each step
+  bool fp8_parameters = false;  ///< ... and weights are kept in FP8 alone
+  std::int64_t mtp_layers = 0;  ///< multi-token prediction: layers behind the last one
   std::int64_t vocabulary_multiple = 1;     ///< the vocabulary is padded to it
   bool vocabulary_multiple_a_rank = false;  ///< ... times the tensor-parallel size
   bool operator==(const MegatronSwitches&) const = default;

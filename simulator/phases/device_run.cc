@@ -24,6 +24,28 @@ std::vector<GpuKind> gpu_kinds(const Job& job) {
   return out;
 }
 
+std::vector<GpuKind> gpu_kinds_by_shard(const Job& job) {
+  std::vector<GpuKind> out;
+  for (const GpuKind& kind : gpu_kinds(job)) {
+    // Ranks that hold the same part stand together: those that cut the tensors.
+    std::int64_t same = kind.alike;
+    for (const Role& role : job.roles) {
+      const Process* process = job.process_of(role.name);
+      const bool here = process == nullptr ? kind.pool == &job.pools.front() : process->pool == kind.pool->name;
+      if (here && role.trained && role.sharding.kind == ShardingKind::megatron &&
+          role.sharding.distributed_optimizer && role.parallel.tensor > 0)
+        same = std::min(same, role.parallel.tensor);
+    }
+    if (same >= kind.alike) {
+      out.push_back(kind);
+      continue;
+    }
+    out.push_back({kind.pool, kind.rank, kind.alike - same});
+    out.push_back({kind.pool, kind.rank + kind.alike - same, same});
+  }
+  return out;
+}
+
 Result<Report> run_on_device(const Job& job, const Hardware& hardware, Fidelity fidelity) {
   return run_on_device(job, hardware, program_over(fidelity),
                        fidelity == Fidelity::every_allocation ? "simulator" : "closed_form");

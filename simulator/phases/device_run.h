@@ -29,6 +29,11 @@ struct GpuKind {
 /// Of all pools of `job`, in order. Pointers into `job`.
 std::vector<GpuKind> gpu_kinds(const Job& job);
 
+/// The same with the ranks of a data-parallel group apart where their parts of a distributed optimizer differ
+/// (Megatron): in the order of the buffers the last rank's part holds the embedding, whole or in part, so its
+/// copies are larger while they are made. The others of a stage count as the first.
+std::vector<GpuKind> gpu_kinds_by_shard(const Job& job);
+
 /// Runs a job's step, action by action, on one GPU of each kind with all processes that live there: trainers
 /// over a Memory, rollout and reward engines by their accounts, contexts and communicators beside them. A
 /// phase's peak is the highest sum at one moment.

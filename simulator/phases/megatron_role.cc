@@ -48,6 +48,7 @@ Status MegatronRole::build() {
   options.stage = place.pipeline;
   options.dtype = r.precision.weights;
   options.trainable = r.trained;
+  options.attention = r.attention;
   Architecture model = *r.model;
   model.head = r.head;
   if (r.head != HeadKind::language_model) model.labels = std::max<std::int64_t>(1, model.labels);
@@ -56,7 +57,7 @@ Status MegatronRole::build() {
                                                 {tape_, context_.engine, *context_.process, options}));
   for (std::int64_t s = 0; s < r.parallel.pipeline; ++s) {
     HEADROOM_ASSIGN(const MegatronStage part,
-                    megatron_stage(*model_architecture_, r.parallel, options.vocabulary, s));
+                    megatron_stage(*model_architecture_, r.parallel, options.vocabulary, s, r.megatron.layers));
     for (const MegatronWeight& weight : part.weights) {
       const std::int64_t ranks = weight.shape.size() < 2 ? 1
                                  : weight.expert         ? r.parallel.expert * expert_tensor_of(r.parallel)
@@ -75,7 +76,11 @@ Status MegatronRole::build() {
   if (r.sharding.distributed_optimizer) {
     buffers.dense_ranks = data.dense * r.parallel.context;
     buffers.expert_ranks = data.expert;
+    buffers.dense_rank = place.context + r.parallel.context * place.data;
+    buffers.expert_rank = place.expert_data;
   }
+  buffers.overlap = r.megatron.overlaps_gradients;
+  buffers.stream = r.megatron.wraps_on_own_stream ? context_.first_stream : 0;
   buffers_ = std::make_unique<megatron::GradientBuffers>(*stage_, buffers);
   return {};
 }
@@ -88,6 +93,11 @@ void MegatronRole::build_optimizer() {
   options.moments = o.states.value_or(DType::fp32);
   options.sgd = o.kind == OptimizerKind::sgd;
   options.cpu_fraction = o.cpu_fraction;
+  // Without TransformerEngine (or apex) Adam is PyTorch's, and gradients are clipped operator by operator.
+  const bool own = role().megatron.layers == MegatronLayers::local;
+  options.multi_tensor = !own;
+  options.foreach_ = own && o.implementation == OptimizerImplementation::foreach_;
+  options.clip = o.clip;
   states_ = std::make_unique<megatron::Optimizer>(tape_, *buffers_, options);
 }
 
@@ -117,11 +127,17 @@ Tensor MegatronRole::chunk_forward(std::int64_t chunk, InFlight& piece, const Mi
   if (first(chunk)) {
     hidden = stage_->embed(tape::select(piece.batch, 0, 0));
   } else {
-    hidden = tape_.empty({all / c.token_split(), role().model->decoder.hidden}, c.options.dtype, kReceived);
+    hidden = next_input_.defined() ? std::move(next_input_) : received(all, kReceived);
     hidden->requires_grad = tape_.grad_enabled();
     piece.input = hidden;
+    held_input_[chunk] = hidden;
   }
-  return stage_->layers(static_cast<std::size_t>(chunk), std::move(hidden));
+  return stage_->layers(static_cast<std::size_t>(chunk), hidden);
+}
+
+Tensor MegatronRole::received(std::int64_t all, std::uint16_t name) {
+  const megatron::Context& c = stage_->context();
+  return tape_.empty({all / c.token_split(), role().model->decoder.hidden}, c.options.dtype, name);
 }
 
 MegatronRole::Outputs MegatronRole::token_outputs(Tensor hidden, Entropy entropy) {
@@ -157,6 +173,8 @@ MegatronRole::Outputs MegatronRole::token_outputs(Tensor hidden, Entropy entropy
     }
     out.entropy = megatron::vocab_parallel_entropy(c, logits, loss.entropy_chunk);
     nll = megatron::vocab_parallel_cross_entropy(c, std::move(copy));
+  } else if (role().megatron.fused_cross_entropy && tape_.grad_enabled() && !loss.logits_fp32) {
+    nll = megatron::compiled_cross_entropy(c, std::move(logits));
   } else {
     nll = megatron::vocab_parallel_cross_entropy(c, std::move(logits));
   }
@@ -171,13 +189,18 @@ Tensor MegatronRole::forward(const Experience&, Output output) {
   const std::int64_t all = batch.count, runs = std::min<std::int64_t>(all, 2);
   const auto chunks = static_cast<std::int64_t>(stage_->layout().chunks.size());
   std::vector<Outputs> results;
+  stage_->context().training = role().training_mode_forward;
   for (std::int64_t i = 0; i < runs; ++i) {
     // The first one stands for the pipeline's filling too.
     repeat(i == 0 ? static_cast<double>(role().parallel.pipeline) : static_cast<double>(all - 1));
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
       InFlight piece;
       Tensor hidden = chunk_forward(chunk, piece, batch);
-      if (!last(chunk)) continue;
+      if (!last(chunk)) {
+        last_output_ = std::move(hidden);
+        continue;
+      }
+      last_output_.reset();
       if (output == Output::logprobs) {
         results.push_back(token_outputs(std::move(hidden), role().loss.logprob_entropy));
       } else {
@@ -187,6 +210,9 @@ Tensor MegatronRole::forward(const Experience&, Output output) {
     }
   }
   repeat(1);
+  last_output_.reset();
+  stage_->context().training = true;
+  if (states_) states_->collect_garbage();
   return {};  // results go to the host with the batch
 }
 
@@ -212,8 +238,10 @@ void MegatronRole::forward_step(const megatron::PipelineStep& step) {
   if (last(step.chunk)) {
     Tensor loss = training_loss(std::move(hidden));
     piece.output = tape::div_scalar(std::move(loss));
+    last_output_.reset();
     return;
   }
+  last_output_.reset();
   piece.output = std::move(hidden);
   const bool passes_through =
       piece.output->storage == (piece.input.defined() ? piece.input->storage : nullptr);
@@ -229,32 +257,59 @@ void MegatronRole::backward_step(const megatron::PipelineStep& step) {
       tape::backward(context_.engine, piece.output);
     } else {
       const tape::ComponentScope component(tape_, Component::temporaries);
-      const Tensor gradient = tape_.empty(piece.output.shape(), piece.output.dtype(), kReceivedGradient);
+      const Tensor gradient = next_gradient_.defined()
+                                  ? std::move(next_gradient_)
+                                  : received(tokens(context_.packed_train), kReceivedGradient);
       tape::backward(context_.engine, piece.output, gradient);
     }
-    if (piece.input.defined()) input_gradient_ = piece.input.grad();
+    input_gradient_ = piece.input.defined() ? piece.input.grad() : Tensor();
+    // The interleaved schedule pops its outputs in a function that ends here.
+    if (role().parallel.virtual_pipeline == 1) last_output_ = std::move(piece.output);
   }
+}
+
+/// The interleaved schedule receives what the next forward and the next backward work on as soon as the one
+/// before is done.
+void MegatronRole::receive_ahead(const std::vector<megatron::PipelineStep>& steps, std::size_t done) {
+  const tape::ComponentScope component(tape_, Component::temporaries);
+  const std::int64_t all = tokens(context_.packed_train);
+  const auto next = [&](bool forward) {
+    std::size_t i = done + 1;
+    while (i < steps.size() && steps[i].forward != forward) ++i;
+    return i;
+  };
+  const bool warming_up = done + 1 < steps.size() && steps[done].forward && steps[done + 1].forward;
+  const std::size_t forward = next(true), backward = next(false);
+  if (steps[done].forward && forward < steps.size() && !first(steps[forward].chunk) && !next_input_.defined())
+    next_input_ = received(all, kReceived);
+  if (!warming_up && backward < steps.size() && !last(steps[backward].chunk) && !next_gradient_.defined())
+    next_gradient_ = received(all, kReceivedGradient);
 }
 
 void MegatronRole::train_mini_batch(double times) {
   const Parallel& p = role().parallel;
   std::int64_t all = std::max<std::int64_t>(1, context_.packed_train.count);
   if (p.virtual_pipeline > 1) all = round_up(all, p.pipeline);
+  if (states_) states_->zero_gradients();
   const std::int64_t runs = megatron::distinct_micro_batches(p.pipeline, p.virtual_pipeline, all);
   // While the pipeline fills and drains, ranks wait for (stages - 1) / chunks micro-batches.
   const double waits = static_cast<double>(p.pipeline - 1) / static_cast<double>(p.virtual_pipeline);
   repeat(times * (static_cast<double>(all) + waits) / static_cast<double>(runs));
-  for (const megatron::PipelineStep& step :
-       megatron::pipeline_schedule(p.pipeline, p.virtual_pipeline, stage_->context().options.stage, runs)) {
-    if (step.forward)
-      forward_step(step);
+  const std::vector<megatron::PipelineStep> steps =
+      megatron::pipeline_schedule(p.pipeline, p.virtual_pipeline, stage_->context().options.stage, runs);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].forward)
+      forward_step(steps[i]);
     else
-      backward_step(step);
+      backward_step(steps[i]);
+    if (p.virtual_pipeline > 1) receive_ahead(steps, i);
   }
-  input_gradient_.reset();
+  tape::drop(last_output_, input_gradient_);
   repeat(times);
   const tape::GradMode no_grad(tape_, false);
-  if (states_) states_->step();
+  if (!states_) return;
+  states_->collect_garbage();
+  states_->step();
 }
 
 void MegatronRole::train(const Experience& experience) {

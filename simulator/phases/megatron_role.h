@@ -60,6 +60,9 @@ class MegatronRole : public Store {
   tape::Tensor chunk_forward(std::int64_t chunk, InFlight& piece, const MicroBatches& batch);
   Outputs token_outputs(tape::Tensor hidden, Entropy entropy);
   tape::Tensor training_loss(tape::Tensor hidden);
+  /// Memory for hidden states, or their gradient, of `all` tokens that another stage sends.
+  tape::Tensor received(std::int64_t all, std::uint16_t name);
+  void receive_ahead(const std::vector<tape::megatron::PipelineStep>& steps, std::size_t done);
   void forward_step(const tape::megatron::PipelineStep& step);
   void backward_step(const tape::megatron::PipelineStep& step);
   void train_mini_batch(double times);
@@ -73,7 +76,11 @@ class MegatronRole : public Store {
   std::unique_ptr<tape::megatron::GradientBuffers> buffers_;
   std::unique_ptr<tape::megatron::Optimizer> states_;
   std::map<std::pair<std::int64_t, std::int64_t>, InFlight> in_flight_;  ///< by chunk, micro-batch
-  tape::Tensor input_gradient_;  ///< sent to the stage before; the schedule holds it until the next one
+  // What the schedule and the model hold between micro-batches:
+  std::map<std::int64_t, tape::Tensor> held_input_;  ///< of each chunk, with its gradient, until its next one
+  tape::Tensor last_output_;     ///< with its graph, until the next forward is done
+  tape::Tensor input_gradient_;  ///< sent to the stage before; until the next one
+  tape::Tensor next_input_, next_gradient_;  ///< received ahead
   Bytes largest_gathered_ = 0;   ///< the model's largest weight, whole
   Bytes largest_local_ = 0;      ///< ... one rank's part of it
 };

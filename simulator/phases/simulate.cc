@@ -82,7 +82,7 @@ Status record(const Job& job, const Hardware& hardware, const SimulateOptions& o
 
 Result<Report> simulate(const Job& job, const Hardware& hardware, const SimulateOptions& options) {
   HEADROOM_TRY(validate_job(job));
-  const std::vector<GpuKind> kinds = gpu_kinds(job);
+  const std::vector<GpuKind> kinds = gpu_kinds_by_shard(job);
   HEADROOM_ASSIGN(std::vector<GpuRun> runs, run_gpus(job, hardware, program_over(Fidelity::every_allocation),
                                                      kinds, options.leave_out_repetitions));
   const bool recorded = options.events != nullptr || options.snapshot != nullptr;

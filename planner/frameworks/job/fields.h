@@ -232,11 +232,15 @@ struct Fields<MegatronSwitches> {
   template <typename V>
   static void visit(V& v) {
     using M = MegatronSwitches;
+    v.field({.name = "layers", .meaning = "whose layers: TransformerEngine's or Megatron's own"}, &M::layers);
     v.field({.name = "gradient_accumulation_fusion",
              .meaning = "weight gradients go into the gradient buffer directly"},
             &M::gradient_accumulation_fusion);
     v.field({.name = "fused_activation", .meaning = "one kernel for gate, activation and product"},
             &M::fused_activation);
+    v.field({.name = "linear_offset",
+             .meaning = "not fused: an offset is added to the linear half (0.15 and later)"},
+            &M::linear_offset);
     v.field({.name = "fused_rotary", .meaning = "one kernel for rotary positions"}, &M::fused_rotary);
     v.field({.name = "deallocates_outputs", .meaning = "a stage's output is dropped once it was sent"},
             &M::deallocates_outputs);
@@ -245,9 +249,28 @@ struct Fields<MegatronSwitches> {
             &M::context_all_to_all);
     v.field({.name = "precision_aware", .meaning = "the optimizer keeps no fp32 copy of the weights"},
             &M::precision_aware);
+    v.field({.name = "fused_cross_entropy", .meaning = "Megatron's own cross-entropy, compiled"},
+            &M::fused_cross_entropy);
+    v.field({.name = "overlaps_gradients",
+             .meaning = "gradients are reduced bucket by bucket during the backward"},
+            &M::overlaps_gradients);
+    v.field({.name = "wraps_on_own_stream", .meaning = "gradients are accumulated on a stream of their own"},
+            &M::wraps_on_own_stream);
     v.field({.name = "expert_imbalance",
              .meaning = "tokens that a rank's experts receive, by a rank's fair share"},
             &M::expert_imbalance);
+    v.field({.name = "dispatcher", .meaning = "how experts get their tokens"}, &M::dispatcher);
+    v.field({.name = "grouped_experts",
+             .meaning = "one product for all of a rank's experts (TransformerEngine)"},
+            &M::grouped_experts);
+    v.field({.name = "fused_permutation",
+             .meaning = "TransformerEngine's kernels move tokens to experts and back"},
+            &M::fused_permutation);
+    v.field({.name = "fp8", .meaning = "products in FP8; weights in bf16, quantised anew each step"}, &M::fp8);
+    v.field({.name = "fp8_parameters", .meaning = "products in FP8, weights kept in FP8 alone"},
+            &M::fp8_parameters);
+    v.field({.name = "mtp_layers", .meaning = "multi-token prediction: layers behind the last one"},
+            &M::mtp_layers);
     v.field({.name = "vocabulary_multiple", .meaning = "the vocabulary is padded to it", .least = 1},
             &M::vocabulary_multiple);
     v.field({.name = "vocabulary_multiple_a_rank", .meaning = "... times the tensor-parallel size"},

@@ -13,7 +13,6 @@ namespace headroom::tape::megatron {
 namespace {
 
 const std::uint16_t kSplit = operation_name("_SplitAlongDimBackward"),
-                    kGatherHeads = operation_name("nccl::all_gather"),
                     kRing = operation_name("te::ring_buffers"),
                     kJoin = operation_name("megatron::join_heads");
 
@@ -53,18 +52,6 @@ Heads split_heads(Tape& tape, Arg fused, std::int64_t groups, std::int64_t per, 
   out.value = std::move(value);
   done(fused);
   return out;
-}
-
-/// Fewer key/value heads than ranks: the projection's features are gathered on every rank, which takes its
-/// group's part.
-Tensor gather_features(const Context& c, const Tensor& mine, std::int64_t, std::int64_t ranks) {
-  Tensor out = c.tape.empty({mine.size(0), mine.size(1) * ranks}, mine.dtype(), kGatherHeads);
-  if (c.tape.wants_operations())
-    Work(c.tape, OperationKind::all_gather, kGatherHeads).in(mine).out(out).sizes({ranks}).run();
-  return out;
-}
-Tensor keep_features(const Context& c, const Tensor& whole, std::int64_t, std::int64_t ranks) {
-  return c.tape.empty({whole.size(0), whole.size(1) / ranks}, whole.dtype(), kGatherHeads);
 }
 
 Tensor as_batch(const Tensor& heads) {
@@ -233,15 +220,38 @@ Heads latent_heads(Context& c, const Layer& layer, const LayerWeights& w, const 
 
 }  // namespace
 
+namespace {
+
+Tensor own_tokens(const Context& c, const Tensor& whole, std::int64_t rows, std::int64_t) {
+  Shape shape = whole.shape();
+  shape.size[0] = rows;
+  return c.tape.alias(whole, shape);
+}
+Tensor all_tokens(const Context& c, const Tensor& mine, std::int64_t, std::int64_t ranks) {
+  return gather_rows(c, mine, ranks);
+}
+
+/// What queries, or keys and values, are compressed to, whole on every rank for its tokens. Megatron's own
+/// layers cut the features, gather them and leave the other ranks' tokens.
+Tensor down_projection(Context& c, const Tensor& normed, const Tensor& weight, const Tensor& bias) {
+  if (!c.local()) return linear(c, normed, weight, bias, Cut::duplicated);
+  Tensor part = linear(c, normed, weight, bias, Cut::column);
+  if (c.tensor() == 1) return part;
+  Tensor whole = row_function(c, std::move(part), 0, c.tensor(), gather_features, keep_features);
+  if (!c.sequence_parallel()) return whole;
+  const std::int64_t rows = whole.size(0) / c.tensor();
+  return row_function(c, std::move(whole), rows, c.tensor(), own_tokens, all_tokens);
+}
+
+}  // namespace
+
 Tensor latent_attention(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& normed) {
   const Attention& a = layer.attention;
   const std::string at = "self_attention.";
   Tensor query_input = normed;
   if (a.query_rank > 0)
-    query_input = linear(c, normed, w(at + "linear_q_down_proj.weight"), w(at + "linear_q_down_proj.bias"),
-                         Cut::duplicated);
-  Tensor down = linear(c, normed, w(at + "linear_kv_down_proj.weight"), w(at + "linear_kv_down_proj.bias"),
-                       Cut::duplicated);
+    query_input = down_projection(c, normed, w(at + "linear_q_down_proj.weight"), w(at + "linear_q_down_proj.bias"));
+  Tensor down = down_projection(c, normed, w(at + "linear_kv_down_proj.weight"), w(at + "linear_kv_down_proj.bias"));
   const bool again = recomputes(c, "mla_up_proj") && c.tape.grad_enabled();
   const auto made = std::make_shared<Heads>();
   const Region up_projections = [&c, &layer, &w, made](const Tensor& q, std::span<const Tensor> others) {

@@ -43,6 +43,11 @@ Tensor gather_tokens(const Context& context, const Tensor& mine) {
   return gather_rows(context, mine, context.token_split());
 }
 
+void gather_into(const Context& context, const Tensor& mine, const Tensor& whole) {
+  if (context.tape.wants_operations())
+    Work(context.tape, OperationKind::all_gather, kGather).in(mine).out(whole).sizes({context.tensor()}).run();
+}
+
 Tensor reduce_tokens(const Context& context, const Tensor& whole) {
   if (context.sequence_parallel()) return reduce_rows(context, whole, context.tensor());
   Tape& tape = context.tape;
@@ -54,6 +59,17 @@ Tensor reduce_tokens(const Context& context, const Tensor& whole) {
 Tensor exchange_rows(const Context& context, const Tensor& mine, std::int64_t rows, std::int64_t ranks) {
   if (ranks <= 1) return mine;
   return collective(context, OperationKind::all_to_all, kExchange, mine, rows, ranks);
+}
+
+Tensor gather_features(const Context& context, const Tensor& mine, std::int64_t, std::int64_t ranks) {
+  Tensor out = context.tape.empty({mine.size(0), mine.size(1) * ranks}, mine.dtype(), kGather);
+  if (context.tape.wants_operations())
+    Work(context.tape, OperationKind::all_gather, kGather).in(mine).out(out).sizes({ranks}).run();
+  return out;
+}
+
+Tensor keep_features(const Context& context, const Tensor& whole, std::int64_t, std::int64_t ranks) {
+  return context.tape.empty({whole.size(0), whole.size(1) / ranks}, whole.dtype(), kGather);
 }
 
 }  // namespace headroom::tape::megatron

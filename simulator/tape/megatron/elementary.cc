@@ -94,6 +94,7 @@ Tensor activation(Context& c, Arg input, bool gated, const Tensor& weights) {
     const std::int64_t half = input->size(1) / 2;
     std::vector<Tensor> parts = split(*input, 1, half);
     Tensor active = silu(parts[0]);
+    if (c.options.switches.linear_offset) parts[1] = add_scalar(parts[1]);
     out = mul(std::move(active), parts[1]);
   } else {
     out = gelu(*input);

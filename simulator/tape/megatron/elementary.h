@@ -14,7 +14,8 @@ Tensor rotary(Context& context, Arg input);
 /// The activation between the two products of an MLP over [rows, 2f] (gated) or [rows, f]; with `weights`,
 /// fp32 [rows], the result is weighted by them (experts).
 ///   fused    keeps the input (and the weights)
-///   unfused  gated: keeps the activated half and the product's operands too, 8 bytes an element of f
+///   unfused  gated: keeps the activated half and the product's operands too, 8 bytes an element of f, and
+///            the linear half with its offset, 2 more (0.15 and later)
 Tensor activation(Context& context, Arg input, bool gated, const Tensor& weights);
 
 /// A copy that counts as another tensor's: an all-to-all among `ranks` that keeps the number of bytes, both

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "models/sharding/ranks.h"
@@ -5,7 +7,10 @@
 #include "simulator/tape/megatron/collectives.h"
 #include "simulator/tape/megatron/elementary.h"
 #include "simulator/tape/megatron/layer.h"
+#include "simulator/tape/megatron/own_linear.h"
+#include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/views.h"
 #include "simulator/tape/operations/work.h"
 
 namespace headroom::tape::megatron {
@@ -32,9 +37,32 @@ class RouterFunction : public Function {
   Tensor weight_;
 };
 
-/// Probabilities [tokens, experts]. Logits, softmax, the auxiliary loss' copy (fp32 each), the map of chosen
-/// experts (bool) and of rows (int64) stay beside them.
-Tensor route(Context& c, const Tensor& x, const Tensor& weight) {
+/// What stays beside the probabilities [tokens, experts] for the backward: with TransformerEngine's kernels
+/// logits, softmax and the auxiliary loss' copy (fp32 each), the map of chosen experts and of rows. Megatron's
+/// own code works in the model's dtype, keeps the chosen experts and their scores apart, and sorts the map.
+std::vector<Tensor> kept_by_router(Context& c, std::int64_t tokens, std::int64_t experts, std::int64_t chosen) {
+  Tape& tape = c.tape;
+  std::vector<Tensor> out;
+  const auto keep = [&](std::int64_t width, DType dtype) {
+    out.push_back(tape.empty({tokens, width}, dtype, kRouter));
+  };
+  if (!c.local()) {
+    for (const DType dtype : {DType::fp32, DType::fp32, DType::fp32, DType::boolean, DType::int64})
+      keep(experts, dtype);
+    return out;
+  }
+  keep(chosen, DType::int64);
+  keep(chosen, DType::fp32);
+  keep(experts, c.options.dtype);
+  keep(experts, DType::boolean);
+  keep(experts, DType::fp32);
+  keep(experts, DType::int64);
+  keep(chosen, DType::int64);
+  return out;
+}
+
+/// Probabilities [tokens, experts].
+Tensor route(Context& c, const Tensor& x, const Tensor& weight, std::int64_t chosen) {
   Tape& tape = c.tape;
   Node* node = nullptr;
   if (tape.grad_enabled() && (x.requires_grad() || weight.requires_grad())) {
@@ -42,13 +70,12 @@ Tensor route(Context& c, const Tensor& x, const Tensor& weight) {
     node->function = std::make_unique<RouterFunction>(weight);
     tape.save(node, x);
   }
-  const Shape table{x.size(0), weight.size(0)};
-  Tensor out;
-  for (const DType dtype : {DType::fp32, DType::fp32, DType::fp32, DType::boolean, DType::int64}) {
-    const Tensor kept = tape.empty(table, dtype, kRouter);
-    if (node != nullptr) tape.save(node, kept);
+  {
+    const std::vector<Tensor> kept = kept_by_router(c, x.size(0), weight.size(0), chosen);
+    if (node != nullptr)
+      for (const Tensor& one : kept) tape.save(node, one);
   }
-  out = tape.empty(table, DType::fp32, kRouter);
+  Tensor out = tape.empty({x.size(0), weight.size(0)}, c.local() ? c.options.dtype : DType::fp32, kRouter);
   if (node != nullptr) tape.save(node, out);
   if (tape.wants_operations())
     Work(tape, OperationKind::matmul, kRouter)
@@ -73,7 +100,7 @@ void permute_backward(Node& node, Tensors in, Tensors out) {
     out[0] = tape.empty(node.shape, in[0].dtype(), node.name);
     if (tape.wants_operations()) Work(tape, OperationKind::copy, node.name).in(in[0]).out(out[0]).run();
   }
-  if (node.wants(1)) out[1] = tape.empty({node.shape[0], node.numbers[0]}, DType::fp32, node.name);
+  if (node.wants(1)) out[1] = tape.empty({node.shape[0], node.numbers[0]}, in[1].dtype(), node.name);
 }
 
 Slots permute(Context& c, const Tensor& x, Arg probabilities, std::int64_t rows) {
@@ -84,7 +111,8 @@ Slots permute(Context& c, const Tensor& x, Arg probabilities, std::int64_t rows)
     node->shape = x.shape();
     node->numbers[0] = probabilities->size(1);
   }
-  Slots out{tape.empty({rows, x.size(1)}, x.dtype(), kPermute), tape.empty({rows}, DType::fp32, kPermute)};
+  Slots out{tape.empty({rows, x.size(1)}, x.dtype(), kPermute),
+            tape.empty({rows}, probabilities->dtype(), kPermute)};
   if (tape.wants_operations()) Work(tape, OperationKind::copy, kPermute).in(x).out(out.tokens).run();
   tape.attach(out.tokens, node, 0);
   tape.attach(out.weights, node, 1);
@@ -134,6 +162,39 @@ Tensor expert_mlp(Context& c, const Layer& layer, const LayerWeights& w, Arg slo
   return out;
 }
 
+/// Megatron's SequentialMLP: one local expert after the other over its part of the sorted rows, which are taken
+/// to be alike; their outputs are joined.
+Tensor expert_mlps(Context& c, const Layer& layer, const LayerWeights& w, Arg slots, const Tensor& weights) {
+  const bool again = recomputes(c, "moe_act") && c.tape.grad_enabled();
+  const std::int64_t experts = layer.mlp.experts / c.options.parallel.expert, rows = slots->size(0);
+  std::vector<std::int64_t> counts;
+  for (std::int64_t i = 0; i < experts; ++i) counts.push_back(rows * (i + 1) / experts - rows * i / experts);
+  std::vector<Tensor> parts = split(*slots, 0, counts);
+  std::vector<Tensor> shares = split(weights, 0, counts);
+  done(slots);
+  std::vector<Tensor> outputs;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const std::string at = fmt::format("mlp.experts.local_experts.{}.", i);
+    Tensor wide = own_linear(c, parts[i], w(at + "linear_fc1.weight"), w(at + "linear_fc1.bias"), Cut::duplicated);
+    Tensor active;
+    if (again) {
+      const Region region = [&c](const Tensor& x, std::span<const Tensor> others) {
+        return activation(c, x, true, others[0]);
+      };
+      active = checkpoint(c.tape, region, wide, {shares[i]});
+      wide.reset();
+    } else {
+      active = activation(c, std::move(wide), true, shares[i]);
+    }
+    outputs.push_back(
+        own_linear(c, active, w(at + "linear_fc2.weight"), w(at + "linear_fc2.bias"), Cut::duplicated));
+    if (again) discard_until_backward(c, active, outputs.back());
+  }
+  Tensor out = cat(outputs, 0);
+  while (!outputs.empty()) outputs.pop_back();
+  return out;
+}
+
 /// Dispatch by all-to-all, the local experts, and the way back.
 Tensor routed(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x) {
   const Parallel& p = c.options.parallel;
@@ -142,7 +203,7 @@ Tensor routed(Context& c, const Layer& layer, const LayerWeights& w, const Tenso
   // What arrives exceeds what is sent where the router prefers this rank's experts.
   const auto received = static_cast<std::int64_t>(
       std::ceil(static_cast<double>(sent) * (p.expert > 1 ? c.options.switches.expert_imbalance : 1.0)));
-  Tensor probabilities = route(c, x, w("mlp.router.weight"));
+  Tensor probabilities = route(c, x, w("mlp.router.weight"), layer.mlp.experts_per_token);
   Slots slots = permute(c, x, std::move(probabilities), sent);
   // The dispatcher's frames hold these two until the layer's call returns.
   const Tensor permuted = slots.tokens;
@@ -156,9 +217,16 @@ Tensor routed(Context& c, const Layer& layer, const LayerWeights& w, const Tenso
     weights = row_function(c, std::move(weights), received * cut, cut, gather, reduce);
   }
   if (several) mine = row_function(c, std::move(mine), received * cut, 1, sort_rows, sort_rows);
-  Tensor out = expert_mlp(c, layer, w, std::move(mine), weights);
-  weights.reset();
-  if (several) out = row_function(c, std::move(out), received * cut, 1, sort_rows, sort_rows);
+  Tensor out;
+  if (c.local()) {
+    Tensor joined = expert_mlps(c, layer, w, mine, weights);
+    out = several ? row_function(c, joined, received * cut, 1, sort_rows, sort_rows) : joined;
+    drop(mine, weights, joined);
+  } else {
+    out = expert_mlp(c, layer, w, std::move(mine), weights);
+    weights.reset();
+    if (several) out = row_function(c, std::move(out), received * cut, 1, sort_rows, sort_rows);
+  }
   if (cut > 1) out = row_function(c, std::move(out), received, cut, reduce, gather);
   out = row_function(c, std::move(out), sent, p.expert, exchange_rows, exchange_rows);
   return row_function(c, std::move(out), x.size(0), 1, unpermute_rows, unpermute_rows);

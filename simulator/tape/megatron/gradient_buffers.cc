@@ -1,5 +1,6 @@
 #include "simulator/tape/megatron/gradient_buffers.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "simulator/tape/operations/work.h"
@@ -12,40 +13,71 @@ const std::uint16_t kParameters = operation_name("megatron::param_buffer"),
                     kOffload = operation_name("megatron::offload"), kLoad = operation_name("megatron::load");
 
 constexpr std::int64_t kParameterStart = 64, kBucketEnd = 128;
+/// A bucket's elements while gradients are reduced during the backward, and its elements a rank.
+constexpr std::int64_t kBucket = 40'000'000, kBucketARank = 1'000'000;
 
 }  // namespace
 
-GradientBuffers::GradientBuffers(Stage& stage, const Options& options) : tape_(stage.context().tape) {
-  add_buffer(stage, false, options);
-  add_buffer(stage, true, options);
+GradientBuffers::GradientBuffers(Stage& stage, const Options& options)
+    : tape_(stage.context().tape), options_(options) {
+  for (std::int32_t chunk = 0; chunk < static_cast<std::int32_t>(stage.layout().chunks.size()); ++chunk) {
+    add_buffer(stage, chunk, false);
+    add_buffer(stage, chunk, true);
+  }
 }
 
-void GradientBuffers::add_buffer(Stage& stage, bool expert, const Options& options) {
-  Buffer buffer;
-  buffer.expert = expert;
-  buffer.ranks = expert ? options.expert_ranks : options.dense_ranks;
+/// Slots and buckets. The copy of tied embeddings that two pipeline stages share has a bucket of its own.
+void GradientBuffers::lay_out(Stage& stage, Buffer& buffer, std::int32_t chunk, bool expert) const {
+  const Parallel& parallel = stage.context().options.parallel;
+  const bool experts_apart = parallel.expert > 1, padded = options_.contiguous_parameters;
+  const bool first_chunk = stage.context().options.stage == 0 && chunk == 0;
+  const std::int64_t target = std::max(kBucket, kBucketARank * parallel.context * options_.dense_ranks);
+  std::int64_t next = 0, begun = 0;
+  const auto close = [&](std::int64_t end) {
+    if (padded) end = round_up(end, std::lcm(buffer.ranks, kBucketEnd));
+    buffer.buckets.push_back({begun, end});
+    begun = next = end;
+  };
   const std::vector<Stage::Parameter>& parameters = stage.parameters();
   for (auto p = parameters.rbegin(); p != parameters.rend(); ++p) {
-    if (p->weight.expert != expert || !p->tensor->requires_grad) continue;
-    buffer.elements = round_up(buffer.elements, kParameterStart);
-    buffer.slots.push_back({p->tensor, buffer.elements, p->tensor.elements()});
-    buffer.elements += p->tensor.elements();
+    if (p->weight.chunk != chunk || !p->tensor->requires_grad) continue;
+    if ((p->weight.expert && experts_apart) != expert) continue;
+    const bool shared = padded && parallel.pipeline > 1 && stage.model().decoder.tied_embeddings &&
+                        (p->weight.name == "output_layer.weight" ||
+                         p->weight.name == "embedding.word_embeddings.weight");
+    if (padded) next = round_up(next, kParameterStart);
+    if (shared && next > begun) close(next);
+    buffer.slots.push_back({p->tensor, next, p->tensor.elements(), p->weight.shape.size() > 1});
+    next += p->tensor.elements();
+    if (shared || (options_.overlap && first_chunk && next - begun >= target)) close(next);
   }
+  if (next > begun) close(next);
+  buffer.elements = begun;
+}
+
+void GradientBuffers::add_buffer(Stage& stage, std::int32_t chunk, bool expert) {
+  Buffer buffer;
+  buffer.expert = expert;
+  buffer.ranks = expert ? options_.expert_ranks : options_.dense_ranks;
+  buffer.rank = expert ? options_.expert_rank : options_.dense_rank;
+  lay_out(stage, buffer, chunk, expert);
   if (buffer.slots.empty()) return;
-  buffer.elements = round_up(buffer.elements, std::lcm(buffer.ranks, kBucketEnd));
   const ModuleScope module(tape_, 0);
-  if (options.contiguous_parameters) {
+  if (options_.contiguous_parameters) {
     const ComponentScope component(tape_, Component::weights);
     buffer.parameters = tape_.empty({buffer.elements}, stage.context().options.dtype, kParameters);
   }
   {
     const ComponentScope component(tape_, Component::gradients);
-    buffer.gradients = tape_.empty({buffer.elements}, options.gradients, kGradients);
+    buffer.gradients = tape_.empty({buffer.elements}, options_.gradients, kGradients);
   }
   for (const BufferSlot& slot : buffer.slots) {
-    if (options.contiguous_parameters)
+    if (options_.contiguous_parameters)
       tape_.set_data(slot.parameter, tape_.alias(buffer.parameters, slot.parameter.shape(), slot.first));
     tape_.leaf_hooks(slot.parameter).accumulated.push_back([this](const Tensor& leaf) {
+      // Autograd tells the allocator of the stream that works with a gradient, where it is not its own.
+      if (options_.stream != 0 && leaf->grad != nullptr)
+        tape_.memory().record_stream(leaf->grad->storage->block, options_.stream);
       tape_.set_grad(leaf, {});
     });
   }

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "simulator/tape/core/checkpoint.h"
+#include "simulator/tape/megatron/own_attention.h"
 #include "simulator/tape/operations/pointwise.h"
 
 namespace headroom::tape::megatron {
@@ -39,11 +40,14 @@ void discard_until_backward(Context& c, const Tensor& output, const Tensor& late
 
 namespace {
 
-Tensor attention_branch(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x) {
+/// `normed`: the input after its norm, where that is a module of its own.
+Tensor attention_branch(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x,
+                        Tensor& normed) {
   Tensor out;
-  if (layer.attention.kind == AttentionKind::latent) {
-    Tensor normed = norm(c, x, w.norm("input_layernorm.", layer.attention_norm));
-    out = latent_attention(c, layer, w, normed);
+  const bool latent = layer.attention.kind == AttentionKind::latent;
+  if (latent || c.local()) {
+    normed = norm(c, x, w.norm("input_layernorm.", layer.attention_norm));
+    out = latent ? latent_attention(c, layer, w, normed) : own_attention(c, layer, w, normed);
     if (recomputes(c, "layernorm") && c.tape.grad_enabled()) discard_until_backward(c, normed, out);
   } else {
     out = self_attention(c, layer, w, x);
@@ -53,8 +57,9 @@ Tensor attention_branch(Context& c, const Layer& layer, const LayerWeights& w, c
   return out;
 }
 
-Tensor expert_branch(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x) {
-  Tensor normed = norm(c, x, w.norm("pre_mlp_layernorm.", layer.mlp_norm));
+Tensor expert_branch(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x,
+                     Tensor& normed) {
+  normed = norm(c, x, w.norm("pre_mlp_layernorm.", layer.mlp_norm));
   const Region region = [&c, &layer, &w](const Tensor& input, std::span<const Tensor>) {
     return experts(c, layer, w, input);
   };
@@ -64,27 +69,52 @@ Tensor expert_branch(Context& c, const Layer& layer, const LayerWeights& w, cons
   return out;
 }
 
-Tensor mlp_branch(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x) {
-  if (layer.mlp.kind == MlpKind::experts) return expert_branch(c, layer, w, x);
-  const Region region = [&c, &layer, &w](const Tensor& input, std::span<const Tensor>) {
-    return mlp(c, layer, w, "mlp.", w.norm("mlp.linear_fc1.layer_norm_", layer.mlp_norm), input);
+/// A dense MLP with its norm: the norm is part of the first product, or a module of its own, which recomputing
+/// the MLP leaves out.
+Tensor dense_branch(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x, Tensor& normed) {
+  NormWeights fused;
+  if (c.local()) {
+    normed = norm(c, x, w.norm("pre_mlp_layernorm.", layer.mlp_norm));
+  } else {
+    fused = w.norm("mlp.linear_fc1.layer_norm_", layer.mlp_norm);
+  }
+  const Tensor& input = c.local() ? normed : x;
+  const Region region = [&c, &layer, &w, fused](const Tensor& from, std::span<const Tensor>) {
+    return mlp(c, layer, w, "mlp.", fused, from);
   };
-  if (recomputes(c, "mlp")) return checkpoint_reentrant(c.tape, c.engine, region, x, {});
-  return region(x, {});
+  if (recomputes(c, "mlp")) return checkpoint_reentrant(c.tape, c.engine, region, input, {});
+  Tensor out = region(input, {});
+  if (c.local() && recomputes(c, "layernorm") && c.tape.grad_enabled()) discard_until_backward(c, normed, out);
+  return out;
+}
+
+Tensor mlp_branch(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x, Tensor& normed) {
+  if (layer.mlp.kind == MlpKind::experts) return expert_branch(c, layer, w, x, normed);
+  return dense_branch(c, layer, w, x, normed);
+}
+
+/// In evaluation mode the branch takes the residual up in place (0.13 and later).
+Tensor with_residual(const Context& c, Tensor branch, const Tensor& residual) {
+  if (!c.training && !c.tape.grad_enabled()) {
+    add_in_place(branch, residual);
+    return branch;
+  }
+  return add(branch, residual);
 }
 
 }  // namespace
 
 Tensor decoder_layer(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x) {
-  Tensor middle;
+  Tensor middle, normed;
   {
-    const Tensor branch = attention_branch(c, layer, w, x);
-    middle = add(branch, x);
+    Tensor branch = attention_branch(c, layer, w, x, normed);
+    middle = with_residual(c, std::move(branch), x);
   }
-  Tensor branch = mlp_branch(c, layer, w, middle);
+  normed.reset();
+  Tensor branch = mlp_branch(c, layer, w, middle, normed);
   if (layer.mlp_post_norm.present())
     branch = norm(c, std::move(branch), w.norm("post_mlp_layernorm.", layer.mlp_post_norm));
-  return add(branch, middle);
+  return with_residual(c, std::move(branch), middle);
 }
 
 }  // namespace headroom::tape::megatron

@@ -1,72 +1,23 @@
 #include "simulator/tape/megatron/linear.h"
 
 #include "simulator/tape/megatron/collectives.h"
+#include "simulator/tape/megatron/own_linear.h"
+#include "simulator/tape/megatron/products.h"
 #include "simulator/tape/operations/work.h"
 
 namespace headroom::tape::megatron {
 namespace {
 
 const std::uint16_t kNorm = operation_name("te::norm"), kGemm = operation_name("te::gemm"),
-                    kGrouped = operation_name("te::grouped_gemm"), kHead = operation_name("megatron::matmul"),
+                    kGrouped = operation_name("te::grouped_gemm"),
                     kNormLinearBackward = operation_name("_LayerNormLinearBackward"),
                     kLinearBackward = operation_name("_LinearBackward"),
                     kNormBackward = operation_name("_RMSNormBackward"),
-                    kGroupedBackward = operation_name("_GroupedLinearBackward"),
-                    kHeadBackward = operation_name("LinearWithGradAccumulationAndAsyncCommunicationBackward"),
-                    kWeightGradient = operation_name("weight_gradient");
+                    kGroupedBackward = operation_name("_GroupedLinearBackward");
+
+constexpr Multiplier kBy = Multiplier::transformer_engine;
 
 using Tensors = std::span<Tensor>;
-
-/// The work of `out`[M,N] = [M,K] x [K,N]; a weight's gradient that goes into the buffer has no output.
-void product_work(Tape& tape, OperationKind kind, std::uint16_t name, const Tensor& a, const Tensor& b,
-                  const Tensor& out, std::int64_t m, std::int64_t n, std::int64_t k) {
-  if (!tape.wants_operations()) return;
-  Work(tape, kind, name)
-      .in(a)
-      .in(b)
-      .out(out)
-      .sizes({m, n, k, 1})
-      .flops(2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k))
-      .run();
-}
-
-/// [rows, in] x weight[.., out, in] -> [rows, out].
-Tensor product(Context& c, std::uint16_t name, const Tensor& input, const Tensor& weight) {
-  Tensor out = c.tape.empty({input.size(0), weight.size(-2)}, input.dtype(), name);
-  c.process.product_workspace();
-  product_work(c.tape, OperationKind::matmul, name, input, weight, out, input.size(0), weight.size(-2),
-               input.size(1));
-  return out;
-}
-
-/// [rows, out] x weight -> [rows, in].
-Tensor input_gradient(Context& c, std::uint16_t name, const Tensor& gradient, const Tensor& weight) {
-  Tensor out = c.tape.empty({gradient.size(0), weight.size(-1)}, gradient.dtype(), name);
-  c.process.product_workspace();
-  product_work(c.tape, OperationKind::matmul, name, gradient, weight, out, gradient.size(0), weight.size(-1),
-               gradient.size(1));
-  return out;
-}
-
-/// What autograd gets for the weight: the placeholder, or a gradient of its own.
-Tensor weight_gradient(Context& c, const Tensor& gradient, const Tensor& input, const Tensor& weight) {
-  Tensor out, written;
-  if (c.options.switches.gradient_accumulation_fusion) {
-    // One expert's placeholder stands for all of them.
-    const Tensor one = c.process.weight_placeholder({weight.size(-2), weight.size(-1)}, weight.dtype());
-    out = c.tape.alias(one, weight.shape(), 0, false);
-  } else {
-    const ComponentScope component(c.tape, Component::gradients);
-    out = written = c.tape.empty(weight.shape(), weight.dtype(), kWeightGradient);
-  }
-  product_work(c.tape, OperationKind::matmul, kWeightGradient, gradient, input, written, weight.size(-2),
-               weight.size(-1), gradient.size(0));
-  return out;
-}
-
-Tensor small_gradient(Context& c, const Tensor& parameter) {
-  return c.tape.empty(parameter.shape(), parameter.dtype(), kWeightGradient);
-}
 
 /// The norm's output and its statistics: one fp32 number a token, two with a mean.
 struct Normed {
@@ -110,7 +61,7 @@ void linear_gradients(Context& c, Cut cut, const Node& node, const Tensor& incom
   Tensor whole = cut == Cut::column && node.wants(1) ? gather_tokens(c, input) : input;
   Tensor dgrad, reduced;
   if (node.wants(0)) {
-    dgrad = input_gradient(c, node.name, gradient, weight);
+    dgrad = input_gradient(c, kBy, node.name, gradient, weight);
     reduced = cut == Cut::column ? reduce_tokens(c, dgrad) : dgrad;
   }
   if (node.wants(1)) out[1] = weight_gradient(c, gradient, whole, weight);
@@ -177,7 +128,7 @@ class GroupedFunction : public Function {
       : c_(context), weight_(std::move(weight)), bias_(std::move(bias)) {}
   void backward(Node& node, Tensors in, Tensors out) override {
     const Tensor input = node.unpack(0);
-    if (node.wants(0)) out[0] = input_gradient(c_, node.name, in[0], weight_);
+    if (node.wants(0)) out[0] = input_gradient(c_, kBy, node.name, in[0], weight_);
     if (node.wants(1)) out[1] = weight_gradient(c_, in[0], input, weight_);
     if (node.wants(2)) out[2] = small_gradient(c_, bias_);
   }
@@ -187,56 +138,24 @@ class GroupedFunction : public Function {
   Tensor weight_, bias_;
 };
 
-class OutputLayerFunction : public Function {
- public:
-  OutputLayerFunction(Context& context, Tensor weight) : c_(context), weight_(std::move(weight)) {}
-  void backward(Node& node, Tensors in, Tensors out) override {
-    const Tensor input = node.unpack(0);
-    const Tensor whole = gathered(c_, input);
-    Tensor dgrad = c_.tape.empty(whole.shape(), whole.dtype(), node.name);
-    c_.tape.matmul_workspace(false);
-    product_work(c_.tape, OperationKind::matmul, node.name, in[0], weight_, dgrad, whole.size(0),
-                 whole.size(1), weight_.size(0));
-    out[0] = reduce_tokens(c_, dgrad);
-    if (node.wants(1)) out[1] = weight_gradient(c_, in[0], whole, weight_);
-  }
-  static Tensor gathered(Context& c, const Tensor& input) {
-    if (!c.sequence_parallel()) return input;
-    return c.process.global_buffer({input.size(0) * c.tensor(), input.size(1)}, input.dtype());
-  }
-
- private:
-  Context& c_;
-  Tensor weight_;
-};
-
-/// The node of a product or norm of the first of `inputs`, which it saves, with the parameters behind it;
-/// null where neither it nor the first parameter wants gradients.
-template <typename Function, typename... Arguments>
-Node* recorded(Context& c, std::uint16_t name, std::initializer_list<const Tensor*> inputs,
-               Arguments&&... arguments) {
-  Tape& tape = c.tape;
-  const Tensor& input = *inputs.begin()[0];
-  if (!tape.grad_enabled() || !(input.requires_grad() || inputs.begin()[1]->requires_grad())) return nullptr;
-  Node* node = tape.node(name, nullptr, inputs);
-  node->function = std::make_unique<Function>(c, std::forward<Arguments>(arguments)...);
-  tape.save(node, input);
-  return node;
-}
-
 }  // namespace
 
-Tensor norm_linear(Context& c, Arg input, const NormWeights& norm, const Tensor& weight, const Tensor& bias) {
+Tensor norm_linear(Context& c, Arg input, const NormWeights& weights, const Tensor& weight,
+                   const Tensor& bias) {
+  if (c.local()) {
+    Tensor normed = norm(c, input.pass(), weights);
+    return own_linear(c, std::move(normed), weight, bias, Cut::column);
+  }
   Tape& tape = c.tape;
   Node* node = recorded<NormLinearFunction>(
-      c, kNormLinearBackward, {&*input, &weight, &bias, &norm.scale, &norm.shift}, norm, weight, bias);
-  Normed normed = apply_norm(c, *input, norm);
+      c, kNormLinearBackward, {&*input, &weight, &bias, &weights.scale, &weights.shift}, weights, weight, bias);
+  Normed normed = apply_norm(c, *input, weights);
   if (node != nullptr) {
     tape.save(node, normed.out);
     tape.save(node, normed.statistics);
   }
   Tensor whole = gather_tokens(c, normed.out);
-  Tensor out = product(c, kGemm, whole, weight);
+  Tensor out = product(c, kBy, kGemm, whole, weight);
   drop(whole, normed.out, normed.statistics);
   tape.attach(out, node);
   done(input);
@@ -244,10 +163,11 @@ Tensor norm_linear(Context& c, Arg input, const NormWeights& norm, const Tensor&
 }
 
 Tensor linear(Context& c, Arg input, const Tensor& weight, const Tensor& bias, Cut cut) {
+  if (c.local()) return own_linear(c, input.pass(), weight, bias, cut);
   Tape& tape = c.tape;
   Node* node = recorded<LinearFunction>(c, kLinearBackward, {&*input, &weight, &bias}, cut, weight, bias);
   Tensor whole = cut == Cut::column ? gather_tokens(c, *input) : *input;
-  Tensor wide = product(c, kGemm, whole, weight);
+  Tensor wide = product(c, kBy, kGemm, whole, weight);
   whole.reset();
   Tensor out = cut == Cut::row ? reduce_tokens(c, wide) : wide;
   wide.reset();
@@ -270,21 +190,7 @@ Tensor grouped_linear(Context& c, Arg input, const Tensor& weight, const Tensor&
   Tape& tape = c.tape;
   Node* node = recorded<GroupedFunction>(c, kGroupedBackward, {&*input, &weight, &bias}, weight, bias);
   c.process.grouped_workspaces();
-  Tensor out = product(c, kGrouped, *input, weight);
-  tape.attach(out, node);
-  done(input);
-  return out;
-}
-
-Tensor output_layer(Context& c, Arg input, const Tensor& weight) {
-  Tape& tape = c.tape;
-  Node* node = recorded<OutputLayerFunction>(c, kHeadBackward, {&*input, &weight}, weight);
-  const Tensor whole = OutputLayerFunction::gathered(c, *input);
-  const ComponentScope component(tape, Component::logits);
-  Tensor out = tape.empty({whole.size(0), weight.size(0)}, input->dtype(), kHead);
-  tape.matmul_workspace(false);
-  product_work(tape, OperationKind::matmul, kHead, whole, weight, out, whole.size(0), weight.size(0),
-               whole.size(1));
+  Tensor out = product(c, kBy, kGrouped, *input, weight);
   tape.attach(out, node);
   done(input);
   return out;

@@ -4,7 +4,8 @@
 
 namespace headroom::tape::megatron {
 
-/// TransformerEngine's linear layers over [tokens, features]. Weights are [out, in] of this rank.
+/// TransformerEngine's linear layers over [tokens, features]. Weights are [out, in] of this rank. With
+/// Megatron's own layers (`Context::local`) a norm stands alone and products are `own_linear`'s.
 
 /// How a product stands among the tensor ranks.
 enum class Cut {
@@ -38,9 +39,5 @@ Tensor norm(Context& context, Arg input, const NormWeights& weights);
 /// GroupedLinear: every local expert's product over its rows of [slots, in], weight [experts, out, in]. Keeps
 /// the input.
 Tensor grouped_linear(Context& context, Arg input, const Tensor& weight, const Tensor& bias);
-
-/// The vocabulary's columns [T, Vp / t] of sequence-parallel hidden states. Megatron's own layer: keeps its
-/// input, gathers it into the process' global buffer, multiplies with torch.
-Tensor output_layer(Context& context, Arg input, const Tensor& weight);
 
 }  // namespace headroom::tape::megatron

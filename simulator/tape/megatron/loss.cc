@@ -40,19 +40,22 @@ void entropy_backward(Node& node, Tensors in, Tensors out) {
 
 }  // namespace
 
-Tensor vocab_parallel_cross_entropy(Context& c, Arg logits) {
+namespace {
+
+Tensor cross_entropy(Context& c, Arg logits, bool compiled) {
   Tape& tape = c.tape;
   Node* node =
       tape.records(logits) ? tape.node(kCrossEntropyBackward, cross_entropy_backward, {&*logits}) : nullptr;
-  const bool in_place = logits->dtype() == DType::fp32;
-  Tensor softmax;
-  if (in_place) {
-    softmax = tape.alias(*logits, logits->shape(), 0, false);
-  } else {
+  const bool wide = logits->dtype() == DType::fp32;
+  Tensor softmax = wide ? tape.alias(*logits, logits->shape(), 0, false) : Tensor();
+  const auto fresh = [&] {
     const ComponentScope component(tape, Component::logits);
-    softmax = tape.empty(Shape::contiguous(logits->shape().sizes()), DType::fp32, kCrossEntropy);
-  }
-  if (node != nullptr) node->numbers[0] = in_place ? 0 : 1;
+    return tape.empty(Shape::contiguous(logits->shape().sizes()), DType::fp32, kCrossEntropy);
+  };
+  if (!wide) softmax = fresh();
+  // Compiled, the exponentials are one more tensor.
+  if (compiled) softmax = fresh();
+  if (node != nullptr) node->numbers[0] = wide ? 0 : 1;
   const std::int64_t tokens = logits->size(0);
   const Tensor mask = tape.empty({tokens}, DType::boolean, kCrossEntropy);
   const Tensor target = tape.empty({tokens}, DType::int64, kCrossEntropy);
@@ -66,6 +69,16 @@ Tensor vocab_parallel_cross_entropy(Context& c, Arg logits) {
   tape.attach(out, node);
   done(logits);
   return out;
+}
+
+}  // namespace
+
+Tensor vocab_parallel_cross_entropy(Context& c, Arg logits) {
+  return cross_entropy(c, logits.pass(), false);
+}
+
+Tensor compiled_cross_entropy(Context& c, Arg logits) {
+  return cross_entropy(c, logits.pass(), true);
 }
 
 Tensor vocab_parallel_entropy(Context& c, const Tensor& logits, std::int64_t rows) {

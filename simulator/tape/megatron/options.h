@@ -19,6 +19,7 @@ struct Options {
   std::int64_t stage = 0;  ///< of the pipeline
   DType dtype = DType::bf16;
   bool trainable = true;
+  AttentionImplementation attention = AttentionImplementation::transformer_engine;
 };
 
 /// What every layer of a stage needs.
@@ -27,8 +28,10 @@ struct Context {
   Engine& engine;
   ProcessBuffers& process;
   Options options;
-  std::int64_t sequences = 1;  ///< packed in the running micro-batch
+  std::int64_t sequences = 1;  ///< packed in the running micro-batch; with Megatron's own layers its batch
+  bool training = true;        ///< the model is in training mode; in evaluation residuals are added in place
 
+  bool local() const { return options.switches.layers == MegatronLayers::local; }
   std::int64_t tensor() const { return options.parallel.tensor; }
   /// Activations between the matrix products are split over the tensor ranks too.
   bool sequence_parallel() const { return options.parallel.sequence && tensor() > 1; }

@@ -7,6 +7,7 @@
 #include "simulator/tape/core/checkpoint.h"
 #include "simulator/tape/megatron/collectives.h"
 #include "simulator/tape/megatron/elementary.h"
+#include "simulator/tape/megatron/own_linear.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/embedding.h"
 #include "simulator/tape/operations/pointwise.h"
@@ -15,7 +16,8 @@ namespace headroom::tape::megatron {
 namespace {
 
 const std::uint16_t kMask = operation_name("megatron::input_mask"),
-                    kMasked = operation_name("megatron::masked_input");
+                    kMasked = operation_name("megatron::masked_input"),
+                    kAngles = operation_name("megatron::rotary_angles");
 
 /// Whole tokens to this rank's; without sequence parallelism the sum is formed in place.
 Tensor scatter(const Context& c, const Tensor& from, std::int64_t, std::int64_t) {
@@ -32,7 +34,7 @@ Result<std::unique_ptr<Stage>> Stage::make(const Architecture& model, const std:
   const Options& o = context.options;
   std::unique_ptr<Stage> stage(new Stage(model, context));
   HEADROOM_ASSIGN(const auto layouts, pipeline_stages(model.decoder.layers, o.parallel));
-  HEADROOM_ASSIGN(const MegatronStage weights, megatron_stage(model, o.parallel, o.vocabulary, o.stage));
+  HEADROOM_ASSIGN(const MegatronStage weights, megatron_stage(model, o.parallel, o.vocabulary, o.stage, o.switches.layers));
   if (o.switches.context_all_to_all)
     for (const LayerGroup& group : model.decoder.groups)
       if (group.layer.attention.kv_heads % (o.parallel.tensor * o.parallel.context) != 0)
@@ -106,8 +108,19 @@ Tensor Stage::run(const LayerRange& range, const Tensor& hidden) {
   return out;
 }
 
+void Stage::keep_angles(std::size_t chunk, std::int64_t tokens) {
+  const std::int64_t width = model_.decoder.layer(0).attention.rotary_dim;
+  if (width == 0 || context_.tape.stopped()) return;
+  const std::int64_t positions = ceil_div(tokens, context_.sequences);
+  Tensor& kept = angles_[{chunk, positions}];
+  if (kept.defined()) return;
+  const ComponentScope component(context_.tape, Component::other);
+  kept = context_.tape.empty({positions, width}, DType::fp32, kAngles);
+}
+
 Tensor Stage::layers(std::size_t chunk, Tensor hidden) {
   const LayerRange all = layout_.chunks[chunk];
+  keep_angles(chunk, hidden.size(0) * context_.token_split());
   const Recompute& r = context_.options.recompute;
   if (r.kind != RecomputeKind::full) return run(all, hidden);
   const bool block = r.layers > 0;

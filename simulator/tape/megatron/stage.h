@@ -1,7 +1,9 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/sharding/megatron.h"
@@ -54,6 +56,8 @@ class Stage {
   Stage(const Architecture& model, const Context& context) : model_(model), context_(context) {}
   void create(const MegatronStage& weights, const std::string& name);
   Tensor run(const LayerRange& range, const Tensor& hidden);
+  /// Angles of all positions in fp32, made once a length and kept by each virtual stage.
+  void keep_angles(std::size_t chunk, std::int64_t tokens);
 
   const Architecture& model_;
   Context context_;
@@ -62,6 +66,7 @@ class Stage {
   std::vector<LayerWeights> layers_;  ///< by layer index
   std::vector<std::uint32_t> layer_names_;
   Tensor embedding_, positions_, head_;
+  std::map<std::pair<std::size_t, std::int64_t>, Tensor> angles_;  ///< by virtual stage and length
   LayerWeights ends_;
 };
 
