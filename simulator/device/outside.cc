@@ -33,7 +33,38 @@ OutsideGrowth::OutsideGrowth(const Hardware& hardware, std::int64_t communicator
     peers_ = hardware.nccl.first_p2p + point_to_point_bytes(hardware.nccl, peers.send, peers.receive);
 }
 
+OutsideGrowth::OutsideGrowth(const Hardware& hardware, std::vector<GroupUse> groups)
+    : OutsideGrowth(hardware, 0, 1) {
+  nccl_ = hardware.nccl;
+  groups_ = std::move(groups);
+}
+
+/// What groups that `verb` is the first to use take, and what the first of their kind in the process adds.
+void OutsideGrowth::use(Verb verb) {
+  std::vector<GroupUse> later;
+  for (const GroupUse& group : groups_) {
+    if (group.first != verb) {
+      later.push_back(group);
+      continue;
+    }
+    now_.communicators += std::exchange(nccl_.library, 0);
+    if (group.collective) {
+      if (group.ranks > 1) now_.communicators += std::exchange(nccl_.first_collective, 0);
+      now_.communicators += communicator_bytes(nccl_, group.ranks);
+      continue;
+    }
+    NcclMemory without_rings = nccl_;
+    without_rings.ring_send = without_rings.ring_receive = 0;
+    now_.communicators += std::exchange(nccl_.first_p2p, 0);
+    if (group.made) now_.communicators += communicator_bytes(without_rings, group.ranks);
+    now_.communicators += point_to_point_bytes(nccl_, group.send, group.receive);
+  }
+  groups_ = std::move(later);
+}
+
 void OutsideGrowth::begin(const Action& action) {
+  if (action.verb == Verb::train) use(Verb::forward);
+  use(action.verb);
   // Without an engine responses come from elsewhere.
   const bool generates = action.verb == Verb::generate && !action.engine.empty();
   const bool trains = action.verb == Verb::train || action.verb == Verb::loss;

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
+#include "simulator/device/megatron_groups.h"
 #include "simulator/device/process.h"
 #include "simulator/hardware/hardware.h"
 #include "simulator/job/job.h"
@@ -28,12 +30,18 @@ class OutsideGrowth {
  public:
   /// `communicators`: groups of `ranks` ranks that the process uses; 0: none.
   OutsideGrowth(const Hardware& hardware, std::int64_t communicators, std::int64_t ranks, Peers peers = {});
+  /// The groups of a Megatron rank, each made by the first action that uses it.
+  OutsideGrowth(const Hardware& hardware, std::vector<GroupUse> groups);
 
   /// `action` is about to run: takes what it needs for the first time.
   void begin(const Action& action);
   const OutsideAllocator& now() const { return now_; }
 
  private:
+  void use(Verb verb);
+
+  NcclMemory nccl_;
+  std::vector<GroupUse> groups_;  ///< not used yet
   KernelModules unloaded_;
   Bytes cublas_handle_, peers_ = 0;
   OutsideAllocator now_;

@@ -44,14 +44,20 @@ Status PhaseInterpreter::prepare(bool leave_out_repetitions) {
   return {};
 }
 
+OutsideGrowth PhaseInterpreter::outside_of(const Process& process) const {
+  std::vector<GroupUse> groups = megatron_groups(job_, process, pool_.gpus(), rank_);
+  if (!groups.empty()) return OutsideGrowth(hardware_, std::move(groups));
+  return OutsideGrowth(hardware_, process.communicators, pool_.gpus(),
+                       peers_of(job_, process, pool_.gpus(), rank_));
+}
+
 Status PhaseInterpreter::add_trainer(const Process& process, bool leave_out_repetitions) {
   if (machine_ != nullptr && !trainers_.empty())
     return fail(fmt::format("process {}: one training process can run on a real GPU, the job has several",
                             process.name));
   RunningTrainer t{.process = &process,
                    .run = {},
-                   .outside = OutsideGrowth(hardware_, process.communicators, pool_.gpus(),
-                                            peers_of(job_, process, pool_.gpus(), rank_))};
+                   .outside = outside_of(process)};
   HEADROOM_ASSIGN(t.run, make_trainer_(job_, process, pool_, hardware_, rank_));
   t.run->leave_out_repetitions(leave_out_repetitions);
   const std::size_t slot = occupancy_.add(process.name);

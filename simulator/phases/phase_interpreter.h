@@ -65,6 +65,8 @@ class PhaseInterpreter {
   using Rows = std::map<std::size_t, ProcessPhase>;
 
   Bytes total_memory() const;
+  /// What a trainer takes beside its allocator.
+  OutsideGrowth outside_of(const Process& process) const;
   Status add_trainer(const Process& process, bool leave_out_repetitions);
   Status add_engine(const Process& process, bool inside_trainer);
   RunningTrainer* trainer_of(const std::string& role, std::size_t& slot);

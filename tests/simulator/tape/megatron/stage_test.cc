@@ -89,7 +89,10 @@ TEST(MegatronLayer, KeepsWhatTransformerEngineSaves) {
 }
 
 TEST(MegatronLayer, UnfusedActivationKeepsTheActivatedHalfToo) {
-  EXPECT_NEAR(LayerRun(options(2, false)).kept_a_layer(), dense_layer(2, 8), kSmall);
+  Options o = options(2, false);
+  EXPECT_NEAR(LayerRun(o).kept_a_layer(), dense_layer(2, 10), kSmall);  // and the linear half with its offset
+  o.switches.linear_offset = false;
+  EXPECT_NEAR(LayerRun(o).kept_a_layer(), dense_layer(2, 8), kSmall);
 }
 
 TEST(MegatronLayer, WithoutSequenceParallelismNormsAndResidualsStayWhole) {
