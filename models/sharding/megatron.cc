@@ -14,12 +14,13 @@ namespace {
 class StageWriter {
  public:
   StageWriter(const Architecture& model, const Parallel& parallel, std::int64_t vocabulary,
-              MegatronLayers layers)
+              MegatronLayers layers, bool grouped_experts)
       : model_(model),
         parallel_(parallel),
         vocabulary_(vocabulary),
         hidden_(model.decoder.hidden),
-        local_(layers == MegatronLayers::local) {}
+        local_(layers == MegatronLayers::local),
+        experts_apart_(local_ || !grouped_experts) {}
 
   Result<MegatronStage> write(const PipelineStage& stage) {
     const Decoder& decoder = model_.decoder;
@@ -141,13 +142,13 @@ class StageWriter {
     add("mlp.router.weight", {mlp.experts, hidden_});
     if (mlp.router_bias) add("mlp.router.bias", {mlp.experts});
     const size_t first = out_.weights.size();
-    for (std::int64_t expert = 0; expert < (local_ ? local : 1); ++expert) {
-      const std::string at = local_ ? fmt::format("mlp.experts.local_experts.{}.", expert) : "mlp.experts.";
+    for (std::int64_t expert = 0; expert < (experts_apart_ ? local : 1); ++expert) {
+      const std::string at = experts_apart_ ? fmt::format("mlp.experts.local_experts.{}.", expert) : "mlp.experts.";
       linear(at + "linear_fc1", 2 * width, hidden_, mlp.expert_bias);
       linear(at + "linear_fc2", hidden_, width, mlp.expert_bias);
     }
     for (size_t i = first; i < out_.weights.size(); ++i) {
-      if (!local_) out_.weights[i].copies = local;
+      if (!experts_apart_) out_.weights[i].copies = local;
       out_.weights[i].expert = true;
     }
     if (mlp.shared_hidden == 0) return;
@@ -174,6 +175,7 @@ class StageWriter {
   const Parallel& parallel_;
   const std::int64_t vocabulary_, hidden_;
   const bool local_;  ///< Megatron's own layers
+  const bool experts_apart_;
   MegatronStage out_;
   std::optional<Error> error_;
   std::string prefix_;
@@ -212,14 +214,15 @@ std::int64_t MegatronStage::expert_elements() const {
 }
 
 Result<MegatronStage> megatron_stage(const Architecture& model, const Parallel& parallel,
-                                     const VocabularyRule& rule, std::int64_t stage, MegatronLayers layers) {
+                                     const VocabularyRule& rule, std::int64_t stage, MegatronLayers layers,
+                                     bool grouped_experts) {
   HEADROOM_TRY(supported(model));
   HEADROOM_ASSIGN(const auto stages, pipeline_stages(model.decoder.layers, parallel));
   if (stage < 0 || stage >= parallel.pipeline)
     return fail(fmt::format("expected a stage below {}, found {}", parallel.pipeline, stage));
   HEADROOM_ASSIGN(const std::int64_t rows,
                   padded_vocabulary(model.decoder.vocabulary, rule, parallel.tensor));
-  return StageWriter(model, parallel, rows, layers).write(stages[static_cast<size_t>(stage)]);
+  return StageWriter(model, parallel, rows, layers, grouped_experts).write(stages[static_cast<size_t>(stage)]);
 }
 
 }  // namespace headroom

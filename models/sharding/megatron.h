@@ -40,9 +40,11 @@ struct MegatronStage {
 /// Errors: what does not divide, by key; parallel attention and MLP (GPT-NeoX, Falcon, …), which Megatron
 /// lacks.
 /// With Megatron's own layers norms are modules of their own before attention and MLP, latent attention's
-/// down projections are cut, and every local expert has weights of its own.
+/// down projections are cut, and every local expert has weights of its own; so it has without
+/// `grouped_experts`.
 Result<MegatronStage> megatron_stage(const Architecture& model, const Parallel& parallel,
                                      const VocabularyRule& rule, std::int64_t stage,
-                                     MegatronLayers layers = MegatronLayers::transformer_engine);
+                                     MegatronLayers layers = MegatronLayers::transformer_engine,
+                                     bool grouped_experts = true);
 
 }  // namespace headroom

@@ -37,6 +37,14 @@ Status MegatronRole::build() {
     return fail(Error{.message = fmt::format("role {}: no program yet for LoRA under Megatron", r.name),
                       .file = {},
                       .key = "lora"});
+  if (r.megatron.mtp_layers > 0)
+    return fail(Error{.message = fmt::format("role {}: no program yet for multi-token prediction", r.name),
+                      .file = {},
+                      .key = "mtp_layers"});
+  if (r.megatron.fp8_parameters)
+    return fail(Error{.message = fmt::format("role {}: no program yet for parameters in FP8", r.name),
+                      .file = {},
+                      .key = "fp8_parameters"});
   HEADROOM_ASSIGN(const RankPlace place, rank_place(r.parallel, context_.world, context_.rank));
   HEADROOM_ASSIGN(const DataParallel data, data_parallel(r.parallel, context_.world));
   megatron::Options options;
@@ -57,7 +65,8 @@ Status MegatronRole::build() {
                                                 {tape_, context_.engine, *context_.process, options}));
   for (std::int64_t s = 0; s < r.parallel.pipeline; ++s) {
     HEADROOM_ASSIGN(const MegatronStage part,
-                    megatron_stage(*model_architecture_, r.parallel, options.vocabulary, s, r.megatron.layers));
+                    megatron_stage(*model_architecture_, r.parallel, options.vocabulary, s, r.megatron.layers,
+                                                                  r.megatron.grouped_experts));
     for (const MegatronWeight& weight : part.weights) {
       const std::int64_t ranks = weight.shape.size() < 2 ? 1
                                  : weight.expert         ? r.parallel.expert * expert_tensor_of(r.parallel)

@@ -118,7 +118,7 @@ constexpr Row kMegatron[] = {
     {"override_ddp_config", 'd', "{}", M},
     {"override_transformer_config", 'd', "{recompute_granularity: null, recompute_modules: [core_attn], "
                                          "recompute_method: null, recompute_num_layers: null}", M},
-    {"override_transformer_config.fp8", 's', "null", U},
+    {"override_transformer_config.fp8", 's', "null", M},
     {"override_transformer_config.fp8_param", 'b', "false", U},
     {"override_transformer_config.fp4", 's', "null", U},
     {"override_transformer_config.mtp_num_layers", 'i', "null", U},

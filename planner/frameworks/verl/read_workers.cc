@@ -49,6 +49,23 @@ Fsdp SettingsReader::fsdp(const std::string& at) {
   return out;
 }
 
+void SettingsReader::read_switches(const std::string& at, const std::string& transformer, MegatronSwitches& out) {
+  if (covered(transformer + "transformer_impl", kLayers, "transformer_engine") == "local")
+    out.layers = MegatronLayers::local;
+  out.linear_offset = s_.after(0, 7, 0);  // with Megatron-Core 0.15
+  out.grouped_experts = v_.flag(transformer + "moe_grouped_gemm", true);
+  out.fused_permutation = v_.flag(transformer + "moe_permute_fusion", true);
+  const std::string dispatcher = covered(transformer + "moe_token_dispatcher_type", kDispatchers, "alltoall");
+  if (dispatcher == "allgather") out.dispatcher = MegatronDispatcher::all_gather;
+  if (dispatcher == "flex" || v_.flag(transformer + "moe_enable_deepep", false)) {
+    out.dispatcher = MegatronDispatcher::flex;
+    s_.assumptions.push_back(transformer + "moe_token_dispatcher_type: DeepEP's and HybridEP's own buffers, which they "
+                             "take beside PyTorch, are not counted");
+  }
+  out.fp8 = !covered(transformer + "fp8", kFp8Formats).empty();
+  out.overlaps_gradients = v_.flag(at + "override_ddp_config.overlap_grad_reduce", false);
+}
+
 Megatron SettingsReader::megatron(const std::string& at) {
   Megatron out;
   out.param_offload = v_.flag(at + "param_offload");
@@ -76,6 +93,7 @@ Megatron SettingsReader::megatron(const std::string& at) {
   out.switches.deallocates_outputs = v_.flag(transformer + "deallocate_pipeline_outputs", false);
   out.switches.context_all_to_all = covered(transformer + "cp_comm_type", kContextExchanges) == "a2a";
   covered(transformer + "attention_backend", kMegatronAttentions);
+  read_switches(at, transformer, out.switches);
   out.gradients_fp32 = v_.flag(at + "override_ddp_config.grad_reduce_in_fp32", true);
   out.pad_to_length = v_.flag(at + "pad_to_length");
   out.pad_to_length_bucket = v_.integer(at + "pad_to_length_bucket", 1, kMost, 512);

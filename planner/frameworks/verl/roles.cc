@@ -76,7 +76,9 @@ void set_attention(Role& role, const Worker& w) {
   role.packed = w.model.remove_padding || w.strategy == Strategy::megatron;
   const std::string& asked = w.model.attention;
   if (w.strategy == Strategy::megatron) {
-    role.attention = AttentionImplementation::transformer_engine;
+    // Megatron's own layers come with its own attention.
+    role.attention = w.megatron.switches.layers == MegatronLayers::local ? AttentionImplementation::eager
+                                                                        : AttentionImplementation::transformer_engine;
   } else if (asked == "eager") {
     role.attention = AttentionImplementation::eager;
   } else if (asked == "sdpa") {

@@ -47,6 +47,7 @@ class SettingsReader {
   void backend(Worker& worker, const std::string& fsdp_at, const std::string& megatron_at);
   Fsdp fsdp(const std::string& at);
   Megatron megatron(const std::string& at);
+  void read_switches(const std::string& at, const std::string& transformer, MegatronSwitches& out);
   OptimizerSettings optimizer(const std::string& at, Strategy strategy);
   ModelSettings model(const std::string& at);
   Lora lora(const std::string& at);

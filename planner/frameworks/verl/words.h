@@ -33,6 +33,9 @@ inline constexpr auto kMegatronOptimizers = std::to_array<std::string_view>({"",
 inline constexpr auto kOptimizerLibraries =
     std::to_array<std::string_view>({"torch.optim", "torchao.optim", "bitsandbytes.optim"});
 inline constexpr auto kContextExchanges = std::to_array<std::string_view>({"", "p2p", "a2a", "all_gather"});
+inline constexpr auto kLayers = std::to_array<std::string_view>({"transformer_engine", "local"});
+inline constexpr auto kDispatchers = std::to_array<std::string_view>({"alltoall", "allgather", "flex"});
+inline constexpr auto kFp8Formats = std::to_array<std::string_view>({"", "e4m3", "hybrid"});
 /// TransformerEngine's kernels that keep no scores (megatron/core/transformer/enums.py: AttnBackend).
 inline constexpr auto kMegatronAttentions = std::to_array<std::string_view>({"", "auto", "flash", "fused"});
 

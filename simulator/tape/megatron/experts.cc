@@ -7,7 +7,6 @@
 #include "simulator/tape/megatron/collectives.h"
 #include "simulator/tape/megatron/elementary.h"
 #include "simulator/tape/megatron/layer.h"
-#include "simulator/tape/megatron/own_linear.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/views.h"
@@ -38,8 +37,9 @@ class RouterFunction : public Function {
 };
 
 /// What stays beside the probabilities [tokens, experts] for the backward: with TransformerEngine's kernels
-/// logits, softmax and the auxiliary loss' copy (fp32 each), the map of chosen experts and of rows. Megatron's
-/// own code works in the model's dtype, keeps the chosen experts and their scores apart, and sorts the map.
+/// logits, softmax and the auxiliary loss' copy (fp32 each), the map of chosen experts and of rows; without its
+/// kernels of permutation also the sorted map. Megatron's own code works in the model's dtype, keeps the chosen
+/// experts and their scores apart, and sorts the map.
 std::vector<Tensor> kept_by_router(Context& c, std::int64_t tokens, std::int64_t experts, std::int64_t chosen) {
   Tape& tape = c.tape;
   std::vector<Tensor> out;
@@ -49,6 +49,10 @@ std::vector<Tensor> kept_by_router(Context& c, std::int64_t tokens, std::int64_t
   if (!c.local()) {
     for (const DType dtype : {DType::fp32, DType::fp32, DType::fp32, DType::boolean, DType::int64})
       keep(experts, dtype);
+    if (!c.options.switches.fused_permutation) {
+      keep(experts, DType::int64);
+      keep(chosen, DType::int64);
+    }
     return out;
   }
   keep(chosen, DType::int64);
@@ -175,7 +179,7 @@ Tensor expert_mlps(Context& c, const Layer& layer, const LayerWeights& w, Arg sl
   std::vector<Tensor> outputs;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     const std::string at = fmt::format("mlp.experts.local_experts.{}.", i);
-    Tensor wide = own_linear(c, parts[i], w(at + "linear_fc1.weight"), w(at + "linear_fc1.bias"), Cut::duplicated);
+    Tensor wide = linear(c, parts[i], w(at + "linear_fc1.weight"), w(at + "linear_fc1.bias"), Cut::duplicated);
     Tensor active;
     if (again) {
       const Region region = [&c](const Tensor& x, std::span<const Tensor> others) {
@@ -186,8 +190,7 @@ Tensor expert_mlps(Context& c, const Layer& layer, const LayerWeights& w, Arg sl
     } else {
       active = activation(c, std::move(wide), true, shares[i]);
     }
-    outputs.push_back(
-        own_linear(c, active, w(at + "linear_fc2.weight"), w(at + "linear_fc2.bias"), Cut::duplicated));
+    outputs.push_back(linear(c, active, w(at + "linear_fc2.weight"), w(at + "linear_fc2.bias"), Cut::duplicated));
     if (again) discard_until_backward(c, active, outputs.back());
   }
   Tensor out = cat(outputs, 0);
@@ -195,15 +198,25 @@ Tensor expert_mlps(Context& c, const Layer& layer, const LayerWeights& w, Arg sl
   return out;
 }
 
+/// The local experts over rows sorted by expert.
+Tensor local_experts(Context& c, const Layer& layer, const LayerWeights& w, Arg rows, const Tensor& weights) {
+  return c.experts_apart() ? expert_mlps(c, layer, w, rows.pass(), weights)
+                           : expert_mlp(c, layer, w, rows.pass(), weights);
+}
+
+/// Rows that arrive exceed a fair share where the router prefers this rank's experts.
+std::int64_t with_imbalance(const Context& c, std::int64_t rows) {
+  const double factor = c.options.parallel.expert > 1 ? c.options.switches.expert_imbalance : 1.0;
+  return static_cast<std::int64_t>(std::ceil(static_cast<double>(rows) * factor));
+}
+
 /// Dispatch by all-to-all, the local experts, and the way back.
-Tensor routed(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x) {
+Tensor routed_by_exchange(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x,
+                          Tensor probabilities) {
   const Parallel& p = c.options.parallel;
   const std::int64_t cut = expert_tensor_of(p), sent = x.size(0) * layer.mlp.experts_per_token;
   const bool several = layer.mlp.experts > p.expert;  // local experts
-  // What arrives exceeds what is sent where the router prefers this rank's experts.
-  const auto received = static_cast<std::int64_t>(
-      std::ceil(static_cast<double>(sent) * (p.expert > 1 ? c.options.switches.expert_imbalance : 1.0)));
-  Tensor probabilities = route(c, x, w("mlp.router.weight"), layer.mlp.experts_per_token);
+  const std::int64_t received = with_imbalance(c, sent);
   Slots slots = permute(c, x, std::move(probabilities), sent);
   // The dispatcher's frames hold these two until the layer's call returns.
   const Tensor permuted = slots.tokens;
@@ -219,17 +232,75 @@ Tensor routed(Context& c, const Layer& layer, const LayerWeights& w, const Tenso
   if (several) mine = row_function(c, std::move(mine), received * cut, 1, sort_rows, sort_rows);
   Tensor out;
   if (c.local()) {
-    Tensor joined = expert_mlps(c, layer, w, mine, weights);
+    Tensor joined = local_experts(c, layer, w, mine, weights);
     out = several ? row_function(c, joined, received * cut, 1, sort_rows, sort_rows) : joined;
     drop(mine, weights, joined);
   } else {
-    out = expert_mlp(c, layer, w, std::move(mine), weights);
+    out = local_experts(c, layer, w, std::move(mine), weights);
     weights.reset();
     if (several) out = row_function(c, std::move(out), received * cut, 1, sort_rows, sort_rows);
   }
   if (cut > 1) out = row_function(c, std::move(out), received, cut, reduce, gather);
   out = row_function(c, std::move(out), sent, p.expert, exchange_rows, exchange_rows);
   return row_function(c, std::move(out), x.size(0), 1, unpermute_rows, unpermute_rows);
+}
+
+/// Every rank's tokens into the process' global buffer.
+Tensor gather_globally(const Context& c, const Tensor& mine, std::int64_t rows, std::int64_t) {
+  Tensor whole = c.process.global_buffer({rows, mine.size(1)}, mine.dtype());
+  gather_into(c, mine, whole);
+  return whole;
+}
+
+/// Dispatch by all-gather: every rank has all tokens of the ranks that share the experts, takes those of its
+/// own, and gives back a sum over all of them that is reduced and scattered.
+Tensor routed_by_gather(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x,
+                        Tensor probabilities) {
+  const std::int64_t ranks = c.options.parallel.expert * expert_tensor_of(c.options.parallel);
+  const std::int64_t all = x.size(0) * ranks;
+  const std::int64_t rows = with_imbalance(
+      c, x.size(0) * layer.mlp.experts_per_token * expert_tensor_of(c.options.parallel));
+  Tensor whole = x;
+  if (ranks > 1) {
+    whole = row_function(c, x, all, ranks, gather_globally, reduce);
+    probabilities = row_function(c, std::move(probabilities), all, ranks, gather, reduce);
+  }
+  Slots slots = permute(c, whole, std::move(probabilities), rows);
+  whole.reset();
+  Tensor out = local_experts(c, layer, w, std::move(slots.tokens), slots.weights);
+  slots.weights.reset();
+  out = row_function(c, std::move(out), all, 1, unpermute_rows, unpermute_rows);
+  return ranks > 1 ? row_function(c, std::move(out), x.size(0), ranks, reduce, gather) : out;
+}
+
+/// DeepEP's and HybridEP's dispatch: a token goes once to each rank that has one of its experts, is repeated
+/// there, and what a rank made of it comes back as one row. Their own buffers are not PyTorch's.
+Tensor routed_by_flex(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x,
+                      Tensor probabilities) {
+  const Parallel& p = c.options.parallel;
+  const auto ranks = static_cast<double>(p.expert * expert_tensor_of(p));
+  const auto chosen = static_cast<double>(layer.mlp.experts_per_token);
+  // Of a token's choices so many fall on one rank, when all are as likely.
+  const double met = 1 - std::pow(1 - 1 / ranks, chosen);
+  const std::int64_t arriving =
+      with_imbalance(c, std::llround(static_cast<double>(x.size(0)) * ranks * met));
+  const std::int64_t rows = with_imbalance(c, x.size(0) * layer.mlp.experts_per_token * expert_tensor_of(p));
+  Tensor arrived = row_function(c, x, arriving, p.expert, exchange_rows, exchange_rows);
+  Slots slots = permute(c, arrived, std::move(probabilities), rows);
+  Tensor out = local_experts(c, layer, w, std::move(slots.tokens), slots.weights);
+  drop(slots.weights, arrived);
+  out = row_function(c, std::move(out), arriving, 1, unpermute_rows, unpermute_rows);
+  return row_function(c, std::move(out), x.size(0), p.expert, exchange_rows, exchange_rows);
+}
+
+Tensor routed(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x) {
+  Tensor probabilities = route(c, x, w("mlp.router.weight"), layer.mlp.experts_per_token);
+  switch (c.options.switches.dispatcher) {
+    case MegatronDispatcher::all_gather: return routed_by_gather(c, layer, w, x, std::move(probabilities));
+    case MegatronDispatcher::flex: return routed_by_flex(c, layer, w, x, std::move(probabilities));
+    case MegatronDispatcher::all_to_all: break;
+  }
+  return routed_by_exchange(c, layer, w, x, std::move(probabilities));
 }
 
 Tensor shared_expert(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x) {

@@ -57,7 +57,9 @@ Tensor norm_input_gradient(Context& c, const Tensor& gradient, const Tensor& inp
 /// Backward of a product: gradients of input, weight, bias in `out[0..2]`. `input` is this rank's part.
 void linear_gradients(Context& c, Cut cut, const Node& node, const Tensor& incoming, const Tensor& input,
                       const Tensor& weight, Tensors out, const Tensor& bias) {
-  const Tensor gradient = cut == Cut::row ? gather_tokens(c, incoming) : incoming;
+  const Quantised half = c.options.switches.fp8 ? quantised(c, incoming) : Quantised{};
+  const Tensor& mine = half.rows.defined() ? half.rows : incoming;
+  const Tensor gradient = cut == Cut::row ? gather_tokens(c, mine) : mine;
   Tensor whole = cut == Cut::column && node.wants(1) ? gather_tokens(c, input) : input;
   Tensor dgrad, reduced;
   if (node.wants(0)) {
@@ -150,10 +152,20 @@ Tensor norm_linear(Context& c, Arg input, const NormWeights& weights, const Tens
   Node* node = recorded<NormLinearFunction>(
       c, kNormLinearBackward, {&*input, &weight, &bias, &weights.scale, &weights.shift}, weights, weight, bias);
   Normed normed = apply_norm(c, *input, weights);
+  Tensor kept = normed.out;
+  if (c.options.switches.fp8) {
+    // The norm's kernel writes both forms.
+    normed.out.reset();
+    kept.reset();
+    Quantised both = quantised(c, *input);
+    normed.out = std::move(both.rows);
+    kept = std::move(both.columns);
+  }
   if (node != nullptr) {
-    tape.save(node, normed.out);
+    tape.save(node, kept);
     tape.save(node, normed.statistics);
   }
+  kept.reset();
   Tensor whole = gather_tokens(c, normed.out);
   Tensor out = product(c, kBy, kGemm, whole, weight);
   drop(whole, normed.out, normed.statistics);
@@ -165,10 +177,13 @@ Tensor norm_linear(Context& c, Arg input, const NormWeights& weights, const Tens
 Tensor linear(Context& c, Arg input, const Tensor& weight, const Tensor& bias, Cut cut) {
   if (c.local()) return own_linear(c, input.pass(), weight, bias, cut);
   Tape& tape = c.tape;
-  Node* node = recorded<LinearFunction>(c, kLinearBackward, {&*input, &weight, &bias}, cut, weight, bias);
-  Tensor whole = cut == Cut::column ? gather_tokens(c, *input) : *input;
+  Quantised both = c.options.switches.fp8 ? quantised(c, *input) : Quantised{};
+  const Tensor& operand = both.rows.defined() ? both.rows : *input;
+  Node* node = recorded_with<LinearFunction>(c, both.columns.defined() ? both.columns : *input, kLinearBackward,
+                                             {&*input, &weight, &bias}, cut, weight, bias);
+  Tensor whole = cut == Cut::column ? gather_tokens(c, operand) : operand;
   Tensor wide = product(c, kBy, kGemm, whole, weight);
-  whole.reset();
+  drop(whole, both.rows, both.columns);
   Tensor out = cut == Cut::row ? reduce_tokens(c, wide) : wide;
   wide.reset();
   tape.attach(out, node);
@@ -188,9 +203,12 @@ Tensor norm(Context& c, Arg input, const NormWeights& weights) {
 
 Tensor grouped_linear(Context& c, Arg input, const Tensor& weight, const Tensor& bias) {
   Tape& tape = c.tape;
-  Node* node = recorded<GroupedFunction>(c, kGroupedBackward, {&*input, &weight, &bias}, weight, bias);
+  Quantised both = c.options.switches.fp8 ? quantised(c, *input) : Quantised{};
+  Node* node = recorded_with<GroupedFunction>(c, both.columns.defined() ? both.columns : *input, kGroupedBackward,
+                                              {&*input, &weight, &bias}, weight, bias);
   c.process.grouped_workspaces();
-  Tensor out = product(c, kBy, kGrouped, *input, weight);
+  Tensor out = product(c, kBy, kGrouped, both.rows.defined() ? both.rows : *input, weight);
+  drop(both.rows, both.columns);
   tape.attach(out, node);
   done(input);
   return out;

@@ -27,6 +27,8 @@ struct NormWeights {
 ///   backward  gathered again; input gradient [T, in], its reduce-scattered part, weight gradient, then the
 ///             norm's input gradient
 /// Linear, the same without norm: keeps its input.
+/// In FP8 (unrecorded): products read operands of one byte a number, and those that the backward needs are
+/// kept so, beside whatever others keep of them; each weight has both forms for good.
 /// With gradient accumulation fusion a weight's gradient goes into the gradient buffer and autograd gets a
 /// process-wide placeholder; else it is a tensor of its own until it has been added there.
 Tensor norm_linear(Context& context, Arg input, const NormWeights& norm, const Tensor& weight,

@@ -80,17 +80,20 @@ void Optimizer::build_on_host(const GradientBuffers& buffers, bool expert, std::
   }
 }
 
+/// A precision-aware optimizer keeps what it needs beside the moments; the hybrid one then updates copies on the
+/// host from the parameters themselves.
 void Optimizer::build_masters() {
   const ComponentScope component(tape_, Component::master_weights);
   for (Shard& shard : shards_) {
-    if (options_.precision_aware && !shard.on_host) continue;
+    if (options_.precision_aware) continue;
     const ModuleScope module(tape_, shard.parameter->storage->label.module);
     const Tensor clone = tape_.empty({shard.count}, shard.parameter.dtype(), kClone);
     shard.master = tape_.empty({shard.count}, DType::fp32, kMaster);
   }
   for (Shard& shard : shards_) {
     if (!shard.on_host) continue;
-    const Tensor clone = tape_.empty({shard.count}, DType::fp32, kClone);
+    const DType from = options_.precision_aware ? shard.parameter.dtype() : DType::fp32;
+    const Tensor clone = tape_.empty({shard.count}, from, kClone);
     shard.host_master = tape_.empty_host({shard.count}, DType::fp32, HostKind::pinned);
   }
 }
@@ -147,7 +150,10 @@ void Optimizer::step() {
     adamw_work(tape_, kStep, shard.on_host ? shard.host_master : shard.master,
                shard.on_host ? shard.staging : gradient, shard.average, shard.square_average);
     if (shard.on_host)
-      Work(tape_, OperationKind::host_to_device, kMove).in(shard.host_master).out(shard.master).run();
+      Work(tape_, OperationKind::host_to_device, kMove)
+          .in(shard.host_master)
+          .out(shard.master.defined() ? shard.master : shard.parameter)
+          .run();
   }
   while (!roots.empty()) roots.pop_back();
 }

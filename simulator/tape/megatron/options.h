@@ -32,6 +32,8 @@ struct Context {
   bool training = true;        ///< the model is in training mode; in evaluation residuals are added in place
 
   bool local() const { return options.switches.layers == MegatronLayers::local; }
+  /// Experts are modules of their own; else one product for all of a rank's.
+  bool experts_apart() const { return local() || !options.switches.grouped_experts; }
   std::int64_t tensor() const { return options.parallel.tensor; }
   /// Activations between the matrix products are split over the tensor ranks too.
   bool sequence_parallel() const { return options.parallel.sequence && tensor() > 1; }

@@ -5,6 +5,7 @@ namespace {
 
 const std::uint16_t kPlaceholder = operation_name("te::dummy_wgrad"),
                     kGlobal = operation_name("megatron::global_memory_buffer"),
+                    kQuantised = operation_name("te::fp8_weight_workspace"),
                     kWorkspace = operation_name("te::cublas_workspace"),
                     kGroupedWorkspace = operation_name("te::grouped_cublas_workspace");
 
@@ -48,6 +49,14 @@ Tensor ProcessBuffers::global_buffer(const Shape& shape, DType dtype) {
   return tape_.alias(global_, shape);
 }
 
+void ProcessBuffers::quantised_weight(const Tensor& weight) {
+  if (tape_.stopped()) return;
+  Tensor& kept = quantised_[weight.record()];
+  if (kept.defined()) return;
+  const Unlabelled unlabelled(tape_, Component::weights);
+  kept = tape_.empty({2, weight.elements()}, DType::fp8, kQuantised);
+}
+
 void ProcessBuffers::product_workspace() {
   if (workspace_.defined() || tape_.stopped()) return;
   const Unlabelled unlabelled(tape_, Component::workspaces);
@@ -63,6 +72,7 @@ void ProcessBuffers::grouped_workspaces() {
 
 void ProcessBuffers::clear() {
   placeholders_.clear();
+  quantised_.clear();
   global_.reset();
 }
 

@@ -20,12 +20,15 @@ class ProcessBuffers {
   /// TransformerEngine's workspaces: one of cuBLAS size + 1 KiB, and four more for grouped products.
   void product_workspace();
   void grouped_workspaces();
-  /// Placeholders and the global buffer go, as verl's optimizer offload makes them.
+  /// FP8: a weight by rows and by columns, quantised once a step into memory that stays.
+  void quantised_weight(const Tensor& weight);
+  /// Placeholders, quantised weights and the global buffer go, as verl's optimizer offload makes them.
   void clear();
 
  private:
   Tape& tape_;
   std::map<std::tuple<std::int64_t, std::int64_t, DType>, Tensor> placeholders_;
+  std::map<const TensorRecord*, Tensor> quantised_;
   Tensor global_, workspace_;
   Tensor grouped_[4];
 };

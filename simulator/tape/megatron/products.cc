@@ -5,7 +5,8 @@
 namespace headroom::tape::megatron {
 namespace {
 
-const std::uint16_t kWeightGradient = operation_name("weight_gradient");
+const std::uint16_t kWeightGradient = operation_name("weight_gradient"),
+                    kQuantise = operation_name("te::quantize");
 
 /// The work of `out`[M,N] = [M,K] x [K,N]; a weight's gradient that goes into the buffer has no output.
 void product_work(Tape& tape, std::uint16_t name, const Tensor& a, const Tensor& b, const Tensor& out,
@@ -30,7 +31,8 @@ void workspace(Context& c, Multiplier by) {
 }  // namespace
 
 Tensor product(Context& c, Multiplier by, std::uint16_t name, const Tensor& input, const Tensor& weight) {
-  Tensor out = c.tape.empty({input.size(0), weight.size(-2)}, input.dtype(), name);
+  Tensor out = c.tape.empty({input.size(0), weight.size(-2)}, weight.dtype(), name);
+  if (by == Multiplier::transformer_engine && c.options.switches.fp8) c.process.quantised_weight(weight);
   workspace(c, by);
   product_work(c.tape, name, input, weight, out, input.size(0), weight.size(-2), input.size(1));
   return out;
@@ -38,7 +40,7 @@ Tensor product(Context& c, Multiplier by, std::uint16_t name, const Tensor& inpu
 
 Tensor input_gradient(Context& c, Multiplier by, std::uint16_t name, const Tensor& gradient,
                       const Tensor& weight) {
-  Tensor out = c.tape.empty({gradient.size(0), weight.size(-1)}, gradient.dtype(), name);
+  Tensor out = c.tape.empty({gradient.size(0), weight.size(-1)}, weight.dtype(), name);
   workspace(c, by);
   product_work(c.tape, name, gradient, weight, out, gradient.size(0), weight.size(-1), gradient.size(1));
   return out;
@@ -57,6 +59,16 @@ Tensor weight_gradient(Context& c, const Tensor& gradient, const Tensor& input, 
   }
   product_work(c.tape, kWeightGradient, gradient, input, written, weight.size(-2), weight.size(-1),
                gradient.size(0));
+  return out;
+}
+
+Quantised quantised(Context& c, const Tensor& operand) {
+  const Shape shape = Shape::contiguous(operand.shape().sizes());
+  Quantised out;
+  out.rows = c.tape.empty(shape, DType::fp8, kQuantise);
+  if (c.tape.grad_enabled()) out.columns = c.tape.empty(shape, DType::fp8, kQuantise);
+  if (c.tape.wants_operations())
+    Work(c.tape, OperationKind::elementwise, kQuantise).in(operand).out(out.rows).out(out.columns).run();
   return out;
 }
 

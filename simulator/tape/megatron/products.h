@@ -25,18 +25,32 @@ Tensor input_gradient(Context& context, Multiplier by, std::uint16_t name, const
 Tensor weight_gradient(Context& context, const Tensor& gradient, const Tensor& input, const Tensor& weight);
 Tensor small_gradient(Context& context, const Tensor& parameter);
 
-/// The node of a product or norm of the first of `inputs`, which it saves, with the parameters behind it;
+/// An operand in FP8: by rows for the forward product, and by columns, where a backward comes, for the
+/// gradient's.
+struct Quantised {
+  Tensor rows, columns;
+};
+Quantised quantised(Context& context, const Tensor& operand);
+
+/// The node of a product or norm of the first of `inputs` with the parameters behind it, which saves `kept`;
 /// null where neither it nor the first parameter wants gradients.
 template <typename Function, typename... Arguments>
-Node* recorded(Context& c, std::uint16_t name, std::initializer_list<const Tensor*> inputs,
-               Arguments&&... arguments) {
+Node* recorded_with(Context& c, const Tensor& kept, std::uint16_t name, std::initializer_list<const Tensor*> inputs,
+                    Arguments&&... arguments) {
   Tape& tape = c.tape;
   const Tensor& input = *inputs.begin()[0];
   if (!tape.grad_enabled() || !(input.requires_grad() || inputs.begin()[1]->requires_grad())) return nullptr;
   Node* node = tape.node(name, nullptr, inputs);
   node->function = std::make_unique<Function>(c, std::forward<Arguments>(arguments)...);
-  tape.save(node, input);
+  tape.save(node, kept);
   return node;
+}
+
+/// The same where the input itself is kept.
+template <typename Function, typename... Arguments>
+Node* recorded(Context& c, std::uint16_t name, std::initializer_list<const Tensor*> inputs,
+               Arguments&&... arguments) {
+  return recorded_with<Function>(c, *inputs.begin()[0], name, inputs, std::forward<Arguments>(arguments)...);
 }
 
 }  // namespace headroom::tape::megatron

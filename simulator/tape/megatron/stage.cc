@@ -34,7 +34,8 @@ Result<std::unique_ptr<Stage>> Stage::make(const Architecture& model, const std:
   const Options& o = context.options;
   std::unique_ptr<Stage> stage(new Stage(model, context));
   HEADROOM_ASSIGN(const auto layouts, pipeline_stages(model.decoder.layers, o.parallel));
-  HEADROOM_ASSIGN(const MegatronStage weights, megatron_stage(model, o.parallel, o.vocabulary, o.stage, o.switches.layers));
+  HEADROOM_ASSIGN(const MegatronStage weights, megatron_stage(model, o.parallel, o.vocabulary, o.stage, o.switches.layers,
+                                                              o.switches.grouped_experts));
   if (o.switches.context_all_to_all)
     for (const LayerGroup& group : model.decoder.groups)
       if (group.layer.attention.kv_heads % (o.parallel.tensor * o.parallel.context) != 0)

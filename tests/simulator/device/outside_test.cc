@@ -1,5 +1,6 @@
 #include "simulator/device/outside.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -100,6 +101,53 @@ TEST(OutsideGrowth, ConnectsPeersWithTheFirstForward) {
     exchanging.begin(action(verb));
     EXPECT_EQ(more(), verb == Verb::build ? 0 : 446 * kMiB);
   }
+}
+
+// --- Megatron's groups, as two H200 had them between the phases of recorded runs (NVLink SHARP off)
+
+Job megatron(const Parallel& parallel, bool tied) {
+  auto model = std::make_shared<Architecture>();
+  model->decoder.tied_embeddings = tied;
+  Job job;
+  Role role;
+  role.name = "actor";
+  role.model = std::move(model);
+  role.trained = true;
+  role.sharding.kind = ShardingKind::megatron;
+  role.parallel = parallel;
+  job.roles = {role};
+  return job;
+}
+
+/// MiB that each action adds to the communicators.
+std::vector<Bytes> growth(const Parallel& parallel, std::int64_t gpus, std::int64_t rank, bool tied = true) {
+  Process process;
+  process.roles = {"actor"};
+  OutsideGrowth outside(*find_hardware("h200"), megatron_groups(megatron(parallel, tied), process, gpus, rank));
+  std::vector<Bytes> out;
+  Bytes before = 0;
+  for (const Verb verb : {Verb::build, Verb::build_optimizer, Verb::forward, Verb::train}) {
+    outside.begin(action(verb));
+    out.push_back((outside.now().communicators - before) / kMiB);
+    before = outside.now().communicators;
+  }
+  return out;
+}
+
+TEST(MegatronGroups, OfOneRankMakeCommunicatorsToo) {
+  EXPECT_THAT(growth({}, 1, 0), testing::ElementsAre(0, 172 + 390, 390, 2 * 390));
+}
+
+TEST(MegatronGroups, GrowWithTheActionThatUsesThem) {
+  // Data parallel; tensor parallel; the first and the last of two stages.
+  const Bytes pair = 486, lone = 390, once = 172 + 186, p2p = 62 + 6 + 32 * 6;
+  EXPECT_THAT(growth({}, 2, 0), testing::ElementsAre(0, once + pair, lone, 2 * pair));
+  EXPECT_THAT(growth({.tensor = 2}, 2, 0), testing::ElementsAre(0, once + pair, pair, lone + pair));
+  EXPECT_THAT(growth({.pipeline = 2}, 2, 0),
+              testing::ElementsAre(once + pair, pair, p2p + 64, 320 + lone + pair));
+  EXPECT_THAT(growth({.pipeline = 2}, 2, 1),
+              testing::ElementsAre(once + pair, pair, lone + p2p + 320, 64 + lone + pair));
+  EXPECT_EQ(growth({.pipeline = 2}, 2, 0, false).front(), 0) << "untied ends share nothing";
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
                   {"w1-l1b8-full-uniform", "w1-l1b8-full-block", "w1-l1b8-sel-mlp", "w2-l1b8-pp2-m8-sel-core"}},
         Mechanism{"ListsOfTensorsMakeAdamsTemporaries", {"w1-l1b8-foreach"}},
         Mechanism{"FusedWeightGradientsAreNotCached", {"w1-l1b8-wfuse", "w2-l1b8-tp2-sp-wfuse"}}),
-    [](const testing::TestParamInfo<Mechanism>& info) { return std::string(info.param.what); });
+    [](const testing::TestParamInfo<Mechanism>& one) { return std::string(one.param.what); });
 
 }  // namespace
 }  // namespace headroom

@@ -118,7 +118,7 @@ TEST(VerlUsage, NamesWhatIsNotModelled) {
   EXPECT_THAT(test::job_of("0.9.0", {"actor_rollout_ref.model.tiled_mlp.enabled=true"}).not_modelled,
               testing::ElementsAre("actor_rollout_ref.model.tiled_mlp.enabled=true"));
   for (const char* change :
-       {"fp8=hybrid", "mtp_num_layers=1", "cpu_offloading=true", "attention_backend=unfused"})
+       {"fp8_param=true", "mtp_num_layers=1", "cpu_offloading=true", "attention_backend=unfused"})
     EXPECT_THAT(test::job_of(
                     "0.9.0",
                     {"+model_engine=megatron",

@@ -75,6 +75,9 @@ struct LayerRun {
   std::unique_ptr<Stage> stage;
 };
 
+/// Rotary angles of all positions, kept from the first forward on.
+constexpr Bytes kAngles = kTokens * kHead * 4;
+
 /// Blocks of a few bytes count 512.
 constexpr double kSmall = 8 * 512;
 
@@ -139,7 +142,7 @@ TEST(MegatronLayer, BackwardLeavesOnlyPlaceholdersOfDistinctShapes) {
   const Bytes workspaces = run.memory.components()[Component::workspaces];
   const std::int64_t q = kHeads * kHead, k = kKv * kHead;
   const Bytes shapes = (q + 2 * k) * kHidden + kHidden * q + 2 * kWidth * kHidden + kHidden * kWidth;
-  EXPECT_EQ(run.memory.live() - before - workspaces, 2 * shapes / 2);
+  EXPECT_EQ(run.memory.live() - before - workspaces - kAngles, 2 * shapes / 2);
   const Bytes after = run.memory.live();
   run.backward_once();
   EXPECT_EQ(run.memory.live(), after);
@@ -152,7 +155,86 @@ TEST(MegatronLayer, WithoutFusionWeightGradientsComeAndGo) {
   GradientBuffers buffers(*run.stage, GradientBuffers::Options{});
   const Bytes before = run.memory.live();
   run.backward_once();
-  EXPECT_EQ(run.memory.live() - before, run.memory.components()[Component::workspaces]);
+  EXPECT_EQ(run.memory.live() - before - kAngles, run.memory.components()[Component::workspaces]);
+}
+
+// --- Megatron's own layers
+
+Options own(std::int64_t tensor) {
+  Options out = options(tensor);
+  out.switches.layers = MegatronLayers::local;
+  out.switches.gradient_accumulation_fusion = false;
+  out.attention = AttentionImplementation::flash;
+  return out;
+}
+
+TEST(MegatronOwnLayer, KeepsTheFusedProjectionAndRotaryTables) {
+  const double q = kHeads * kHead, k = kKv * kHead;
+  for (const std::int64_t t : {1, 2}) {
+    const double kept = 8 * kHidden + 6 * q + 6 * k + 6 * kWidth + 4 * kHeads + 8;
+    EXPECT_NEAR(LayerRun(own(t)).kept_a_layer(), kTokens / static_cast<double>(t) * kept + kTokens * 8.0 * kHead,
+                2 * kSmall)
+        << t;
+  }
+}
+
+TEST(MegatronOwnLayer, BatchesHaveOneTableOfPositions) {
+  LayerRun one(own(1)), four(own(1));
+  four.stage->context().sequences = 4;
+  const double tables = kTokens * 8.0 * kHead;
+  EXPECT_NEAR(four.kept_a_layer() - one.kept_a_layer(), -tables * 3 / 4, 2 * kSmall);
+}
+
+TEST(MegatronOwnLayer, ItsOwnAttentionKeepsScoresOfEveryPair) {
+  Options o = own(1);
+  o.attention = AttentionImplementation::eager;
+  LayerRun run(o);
+  run.stage->context().sequences = 4;
+  const double pairs = 1.0 * kTokens * kTokens / 4 * kHeads;
+  EXPECT_GT(run.kept_a_layer(), 6 * pairs);  // an fp32 softmax and bf16 probabilities
+  EXPECT_LT(run.kept_a_layer(), 6 * pairs + 2 * dense_layer(1));
+}
+
+TEST(MegatronOwnLayer, EveryExpertHasWeightsOfItsOwn) {
+  LayerRun run(own(1), sparse());
+  std::int64_t experts = 0;
+  for (const Stage::Parameter& p : run.stage->parameters())
+    experts += p.weight.name.find("local_experts") != std::string::npos ? 1 : 0;
+  EXPECT_EQ(experts, 4 * 16 * 2);
+  run.backward_once();
+  const Bytes after = run.memory.live();
+  run.backward_once();
+  EXPECT_EQ(run.memory.live(), after);
+}
+
+TEST(MegatronOwnLayer, InEvaluationResidualsAreAddedInPlace) {
+  const auto peak = [](bool training) {
+    LayerRun run(own(1));
+    run.stage->context().training = training;
+    const GradMode no_grad(run.tape, false);
+    const Tensor x = run.input();
+    { const Tensor warm = run.stage->layers(0, x); }
+    const Bytes allocations = run.memory.allocations();
+    const Tensor out = run.stage->layers(0, x);
+    return run.memory.allocations() - allocations;
+  };
+  EXPECT_EQ(peak(true) - peak(false), 2 * 4);  // two sums a layer
+}
+
+// --- FP8
+
+TEST(MegatronLayer, HalvesProductInputsInFp8) {
+  Options o = options(1);
+  o.switches.fp8 = true;
+  const double q = kHeads * kHead, k = kKv * kHead;
+  // The attention's output is kept for its own backward, and in FP8 for the product's.
+  EXPECT_NEAR(LayerRun(o).kept_a_layer(), kTokens * (6 * kHidden + 5 * q + 4 * k + 5 * kWidth + 4 * kHeads + 8),
+              kSmall);
+  LayerRun run(o);
+  const Bytes before = run.memory.components()[Component::weights];
+  run.backward_once();
+  const std::int64_t weights = (q + 2 * k) * kHidden + kHidden * q + 3 * kWidth * kHidden;
+  EXPECT_EQ(run.memory.components()[Component::weights] - before, 4 * 2 * weights);
 }
 
 // --- Recomputation
@@ -240,6 +322,43 @@ TEST(MegatronExperts, ForwardHoldsFourCopiesOfTheDispatchedTokens) {
   const double peak = static_cast<double>(run.memory.peak() - before);
   EXPECT_GE(peak, copies);
   EXPECT_LE(peak, copies + 5.0 * kTokens * 2 * kHidden);
+}
+
+TEST(MegatronExperts, GatheredTokensLieInTheGlobalBuffer) {
+  Options o = options(1);
+  o.parallel.expert = 4;
+  o.parallel.expert_tensor = 1;
+  o.switches.dispatcher = MegatronDispatcher::all_gather;
+  LayerRun run(o, sparse());
+  run.backward_once();
+  EXPECT_EQ(run.memory.components()[Component::communication], 4 * kTokens * kHidden * 2);
+}
+
+TEST(MegatronExperts, FlexReceivesATokenOnceARank) {
+  const auto peak = [](MegatronDispatcher dispatcher) {
+    Options o = options(1);
+    o.parallel.expert = 2;
+    o.parallel.expert_tensor = 1;
+    o.switches.dispatcher = dispatcher;
+    LayerRun run(o, sparse());
+    run.backward_once();
+    const GradMode no_grad(run.tape, false);
+    const Tensor x = run.input();
+    run.memory.reset_peak();
+    const Bytes before = run.memory.live();
+    const Tensor out = run.stage->layers(0, x);
+    return run.memory.peak() - before;
+  };
+  EXPECT_LT(peak(MegatronDispatcher::flex), peak(MegatronDispatcher::all_to_all));
+}
+
+TEST(MegatronExperts, ApartTheyKeepAsMuchAsGrouped) {
+  Options o = options(1);
+  const double grouped = LayerRun(o, sparse()).kept_a_layer();
+  o.switches.grouped_experts = false;
+  EXPECT_NEAR(LayerRun(o, sparse()).kept_a_layer(), grouped, 16 * 2 * 512);
+  o.switches.fused_permutation = false;
+  EXPECT_NEAR(LayerRun(o, sparse()).kept_a_layer(), grouped + kTokens * 8.0 * (16 + 4), 16 * 2 * 512);
 }
 
 TEST(MegatronRecompute, ModulesOfExpertsDropTheirParts) {
