@@ -117,9 +117,6 @@ Status check_trainer(const Job& job, const Role& role) {
   };
   if (role.trainer == TrainerCode::plain) {
     if (kind == ShardingKind::data_parallel) return refused("none, fsdp1, fsdp2, megatron or zero0 to zero3");
-    if (kind == ShardingKind::megatron && role.lora)
-      return bad(at + ".lora",
-                 "expected none under sharding megatron, which has no program for adapters yet");
     for (const Engine& engine : job.engines)
       if (kind == ShardingKind::megatron && engine.role == role.name && inside_trainer(engine))
         return bad("engines." + engine.name + ".kind",

@@ -33,10 +33,6 @@ const std::uint16_t kInput = tape::operation_name("micro_batch"),
 
 Status MegatronRole::build() {
   const Role& r = role();
-  if (r.lora)
-    return fail(Error{.message = fmt::format("role {}: no program yet for LoRA under Megatron", r.name),
-                      .file = {},
-                      .key = "lora"});
   if (r.megatron.mtp_layers > 0)
     return fail(Error{.message = fmt::format("role {}: no program yet for multi-token prediction", r.name),
                       .file = {},
@@ -57,6 +53,7 @@ Status MegatronRole::build() {
   options.dtype = r.precision.weights;
   options.trainable = r.trained;
   options.attention = r.attention;
+  options.lora = r.lora;
   Architecture model = *r.model;
   model.head = r.head;
   if (r.head != HeadKind::language_model) model.labels = std::max<std::int64_t>(1, model.labels);
@@ -334,11 +331,12 @@ void MegatronRole::train(const Experience& experience) {
 void MegatronRole::move_weights(bool to_device) {
   if (buffers_) {
     to_device ? buffers_->load_parameters() : buffers_->offload_parameters();
-    return;
+    if (!role().lora) return;
   }
   const tape::ComponentScope component(tape_, Component::weights);
   for (const megatron::Stage::Parameter& parameter : stage_->parameters()) {
     const Tensor& tensor = parameter.tensor;
+    if (buffers_ && tensor->requires_grad) continue;
     if ((tensor->storage->device == tape::Device::gpu) == to_device) continue;
     tape_.set_data(tensor, to_device ? tape_.empty(tensor.shape(), tensor.dtype(), kMoved)
                                      : tape_.empty_host(tensor.shape(), tensor.dtype(), HostKind::pageable));

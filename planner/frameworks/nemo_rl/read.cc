@@ -64,8 +64,6 @@ void check_words(Values& v, Settings& s) {
     if (p.dtensor.enabled && p.optimizer.find("AdamW") == std::string::npos &&
         p.optimizer.find("Adam") == std::string::npos)
       not_modelled(at + "optimizer.name", "the optimizer " + p.optimizer.substr(0, 80));
-    if (p.megatron.enabled && p.megatron.peft.enabled)
-      not_modelled(at + "megatron_cfg.peft.enabled", "LoRA under Megatron");
     if (p.megatron.enabled && p.megatron.optimizer != "adam" && p.megatron.optimizer != "sgd")
       not_modelled(at + "megatron_cfg.optimizer.optimizer", "the optimizer " + p.megatron.optimizer.substr(0, 80));
     if (p.megatron.enabled && p.megatron.granularity != "full" && p.megatron.granularity != "selective")

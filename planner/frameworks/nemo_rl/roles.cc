@@ -112,6 +112,14 @@ void set_megatron(const Settings& s, Role& role, const Policy& p, bool trained) 
   role.megatron.precision_aware = m.precision_aware;
   role.megatron.vocabulary_multiple = 128;  // the bridge's make_vocab_size_divisible_by
   role.megatron.vocabulary_multiple_a_rank = true;
+  if (m.peft.enabled && trained) {
+    LoraSpec lora;
+    lora.rank = m.peft.dim;
+    lora.alpha = m.peft.alpha;
+    lora.targets = m.peft.targets;
+    lora.dtype = DType::bf16;
+    role.lora = lora;
+  }
   role.sharding.kind = ShardingKind::megatron;
   role.sharding.distributed_optimizer = m.distributed;
   role.precision.weights = role.precision.compute = compute_type(p);

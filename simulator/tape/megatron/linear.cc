@@ -1,8 +1,11 @@
 #include "simulator/tape/megatron/linear.h"
 
+#include "simulator/tape/megatron/adapter.h"
 #include "simulator/tape/megatron/collectives.h"
+#include "simulator/tape/megatron/elementary.h"
 #include "simulator/tape/megatron/own_linear.h"
 #include "simulator/tape/megatron/products.h"
+#include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/work.h"
 
 namespace headroom::tape::megatron {
@@ -109,6 +112,16 @@ class LinearFunction : public Function {
   Tensor weight_, bias_;
 };
 
+/// A frozen weight's product of tokens that are whole already: nothing of its input is kept.
+Tensor frozen_linear(Context& c, const Tensor& input, const Tensor& weight, const Tensor& bias) {
+  Node* node = recorded_with<LinearFunction>(c, Tensor(), kLinearBackward, {&input, &weight, &bias},
+                                             Cut::duplicated, weight, bias);
+  const Multiplier by = c.local() ? Multiplier::torch : kBy;
+  Tensor out = product(c, by, kGemm, input, weight);
+  c.tape.attach(out, node);
+  return out;
+}
+
 class NormFunction : public Function {
  public:
   NormFunction(Context& context, NormWeights weights) : c_(context), weights_(std::move(weights)) {}
@@ -140,10 +153,32 @@ class GroupedFunction : public Function {
   Tensor weight_, bias_;
 };
 
+Tensor tokens_of_all(const Context& c, const Tensor& mine, std::int64_t, std::int64_t) {
+  return gather_tokens(c, mine);
+}
+Tensor tokens_summed(const Context& c, const Tensor& whole, std::int64_t, std::int64_t) {
+  return reduce_tokens(c, whole);
+}
+
+/// The frozen product gives its norm's output, gathered, to the adapter, which keeps it.
+Tensor norm_linear_with_adapter(Context& c, Arg input, const NormWeights& weights, const Tensor& weight,
+                                const Tensor& bias) {
+  Tensor whole = norm(c, input.pass(), weights);
+  if (c.sequence_parallel()) {
+    const std::int64_t rows = whole.size(0) * c.tensor();
+    whole = row_function(c, std::move(whole), rows, c.tensor(), tokens_of_all, tokens_summed);
+  }
+  const Tensor frozen = frozen_linear(c, whole, weight, bias);
+  const Tensor added = adapter_output(c, whole, weight, Cut::column);
+  whole.reset();
+  return add(frozen, added);
+}
+
 }  // namespace
 
 Tensor norm_linear(Context& c, Arg input, const NormWeights& weights, const Tensor& weight,
                    const Tensor& bias) {
+  if (has_adapter(c, weight)) return norm_linear_with_adapter(c, input.pass(), weights, weight, bias);
   if (c.local()) {
     Tensor normed = norm(c, input.pass(), weights);
     return own_linear(c, std::move(normed), weight, bias, Cut::column);
@@ -162,7 +197,7 @@ Tensor norm_linear(Context& c, Arg input, const NormWeights& weights, const Tens
     kept = std::move(both.columns);
   }
   if (node != nullptr) {
-    tape.save(node, kept);
+    tape.save(node, weight.requires_grad() ? kept : Tensor());
     tape.save(node, normed.statistics);
   }
   kept.reset();
@@ -175,12 +210,23 @@ Tensor norm_linear(Context& c, Arg input, const NormWeights& weights, const Tens
 }
 
 Tensor linear(Context& c, Arg input, const Tensor& weight, const Tensor& bias, Cut cut) {
+  if (has_adapter(c, weight)) {
+    const Tensor whole = *input;
+    Tensor frozen = frozen_linear(c, whole, weight, bias);
+    if (cut == Cut::row && c.tensor() > 1) {
+      const std::int64_t rows = frozen.size(0) / c.token_split();
+      frozen = row_function(c, std::move(frozen), rows, c.tensor(), tokens_summed, tokens_of_all);
+    }
+    const Tensor added = adapter_output(c, whole, weight, cut);
+    done(input);
+    return add(frozen, added);
+  }
   if (c.local()) return own_linear(c, input.pass(), weight, bias, cut);
   Tape& tape = c.tape;
   Quantised both = c.options.switches.fp8 ? quantised(c, *input) : Quantised{};
   const Tensor& operand = both.rows.defined() ? both.rows : *input;
-  Node* node = recorded_with<LinearFunction>(c, both.columns.defined() ? both.columns : *input, kLinearBackward,
-                                             {&*input, &weight, &bias}, cut, weight, bias);
+  const Tensor kept = !weight.requires_grad() ? Tensor() : both.columns.defined() ? both.columns : *input;
+  Node* node = recorded_with<LinearFunction>(c, kept, kLinearBackward, {&*input, &weight, &bias}, cut, weight, bias);
   Tensor whole = cut == Cut::column ? gather_tokens(c, operand) : operand;
   Tensor wide = product(c, kBy, kGemm, whole, weight);
   drop(whole, both.rows, both.columns);
@@ -203,6 +249,16 @@ Tensor norm(Context& c, Arg input, const NormWeights& weights) {
 
 Tensor grouped_linear(Context& c, Arg input, const Tensor& weight, const Tensor& bias) {
   Tape& tape = c.tape;
+  if (has_adapter(c, weight)) {
+    const Tensor rows = *input;
+    Node* frozen = recorded_with<GroupedFunction>(c, Tensor(), kGroupedBackward, {&rows, &weight, &bias}, weight, bias);
+    c.process.grouped_workspaces();
+    Tensor out = product(c, kBy, kGrouped, rows, weight);
+    tape.attach(out, frozen);
+    const Tensor added = adapter_output(c, rows, weight, Cut::duplicated);
+    done(input);
+    return add(out, added);
+  }
   Quantised both = c.options.switches.fp8 ? quantised(c, *input) : Quantised{};
   Node* node = recorded_with<GroupedFunction>(c, both.columns.defined() ? both.columns : *input, kGroupedBackward,
                                               {&*input, &weight, &bias}, weight, bias);

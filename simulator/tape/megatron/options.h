@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 
 #include "models/sharding/vocabulary.h"
 #include "simulator/job/role.h"
@@ -20,6 +22,12 @@ struct Options {
   DType dtype = DType::bf16;
   bool trainable = true;
   AttentionImplementation attention = AttentionImplementation::transformer_engine;
+  std::optional<LoraSpec> lora;  ///< adapters beside frozen weights
+};
+
+/// The two matrices beside a frozen weight, this rank's parts.
+struct AdapterWeights {
+  Tensor in, out;
 };
 
 /// What every layer of a stage needs.
@@ -29,6 +37,7 @@ struct Context {
   ProcessBuffers& process;
   Options options;
   std::int64_t sequences = 1;  ///< packed in the running micro-batch; with Megatron's own layers its batch
+  std::map<const TensorRecord*, AdapterWeights> adapters{};  ///< by the frozen weight
   bool training = true;        ///< the model is in training mode; in evaluation residuals are added in place
 
   bool local() const { return options.switches.layers == MegatronLayers::local; }

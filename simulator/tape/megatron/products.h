@@ -32,8 +32,8 @@ struct Quantised {
 };
 Quantised quantised(Context& context, const Tensor& operand);
 
-/// The node of a product or norm of the first of `inputs` with the parameters behind it, which saves `kept`;
-/// null where neither it nor the first parameter wants gradients.
+/// The node of a product or norm of the first of `inputs` with the parameters behind it, which saves `kept`
+/// (which may be undefined: a frozen weight's gradient needs no input); null where neither it nor the first parameter wants gradients.
 template <typename Function, typename... Arguments>
 Node* recorded_with(Context& c, const Tensor& kept, std::uint16_t name, std::initializer_list<const Tensor*> inputs,
                     Arguments&&... arguments) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "simulator/tape/core/checkpoint.h"
+#include "simulator/tape/megatron/adapter.h"
 #include "simulator/tape/megatron/collectives.h"
 #include "simulator/tape/megatron/elementary.h"
 #include "simulator/tape/megatron/own_linear.h"
@@ -60,19 +61,41 @@ void Stage::create(const MegatronStage& weights, const std::string& name) {
     if (weight.copies > 1) sizes.insert(sizes.begin(), weight.copies);
     const ModuleScope module(tape, tape.modules().intern(name + "." + weight.name));
     Tensor tensor =
-        tape.parameter(Shape::contiguous(sizes), context_.options.dtype, context_.options.trainable);
+        tape.parameter(Shape::contiguous(sizes), context_.options.dtype,
+                       context_.options.trainable && !context_.options.lora);
     if (weight.layer >= 0) {
       const std::string prefix = fmt::format("decoder.layers.{}.", weight.layer);
       layers_[static_cast<std::size_t>(weight.layer)].put(weight.name.substr(prefix.size()), tensor);
     } else {
       ends_.put(weight.name, tensor);
     }
-    parameters_.push_back({weight, std::move(tensor)});
+    parameters_.push_back({weight, tensor});
+    if (context_.options.lora) add_adapter(weight, tensor, name);
   }
   embedding_ = ends_("embedding.word_embeddings.weight");
   positions_ = ends_("embedding.position_embeddings.weight");
   head_ = ends_("output_layer.weight");
   if (!head_.defined() && layout_.head) head_ = embedding_;
+}
+
+void Stage::add_adapter(const MegatronWeight& weight, const Tensor& frozen, const std::string& name) {
+  const auto shapes = adapter_shapes(weight, *context_.options.lora, context_.tensor());
+  if (!shapes) return;
+  Tape& tape = context_.tape;
+  const std::string module = weight.name.substr(0, weight.name.rfind('.'));
+  AdapterWeights made;
+  for (const bool first : {true, false}) {
+    const Shape& shape = first ? shapes->in : shapes->out;
+    MegatronWeight part = weight;
+    part.name = module + (first ? ".adapter.linear_in.weight" : ".adapter.linear_out.weight");
+    part.shape = {shape[0], shape[1]};
+    part.copies = 1;
+    const ModuleScope scope(tape, tape.modules().intern(name + "." + part.name));
+    Tensor tensor = tape.parameter(shape, context_.options.dtype, context_.options.trainable);
+    (first ? made.in : made.out) = tensor;
+    parameters_.push_back({part, std::move(tensor)});
+  }
+  context_.adapters.emplace(frozen.record(), std::move(made));
 }
 
 Tensor Stage::embed(Arg ids) {
@@ -96,6 +119,8 @@ Tensor Stage::embed(Arg ids) {
     whole = add(std::move(whole), std::move(added));
   }
   done(ids);
+  // What is recomputed needs a gradient to be asked for, also where the embedding is frozen.
+  if (context_.options.lora && tape.grad_enabled() && !whole.requires_grad()) whole->requires_grad = true;
   return whole;
 }
 

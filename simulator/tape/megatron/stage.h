@@ -55,6 +55,7 @@ class Stage {
  private:
   Stage(const Architecture& model, const Context& context) : model_(model), context_(context) {}
   void create(const MegatronStage& weights, const std::string& name);
+  void add_adapter(const MegatronWeight& weight, const Tensor& frozen, const std::string& name);
   Tensor run(const LayerRange& range, const Tensor& hidden);
   /// Angles of all positions in fp32, made once a length and kept by each virtual stage.
   void keep_angles(std::size_t chunk, std::int64_t tokens);

@@ -221,6 +221,41 @@ TEST(MegatronOwnLayer, InEvaluationResidualsAreAddedInPlace) {
   EXPECT_EQ(peak(true) - peak(false), 2 * 4);  // two sums a layer
 }
 
+// --- Adapters
+
+TEST(MegatronAdapters, KeepTheirInputsAndWhatTheyMakeOfThem) {
+  Options o = options(1);
+  o.lora = LoraSpec{.rank = 16};
+  // Inputs of products are kept by adapters instead; each keeps its own narrow one too.
+  EXPECT_NEAR(LayerRun(o).kept_a_layer(), dense_layer(1) + kTokens * 4.0 * 2 * 16, 2 * kSmall);
+  o.lora->targets = {"q_proj"};
+  const double q = kHeads * kHead;
+  EXPECT_NEAR(LayerRun(o).kept_a_layer(),
+              dense_layer(1) + kTokens * (2.0 * 16 - 2 * kHidden - 2 * kWidth), 2 * kSmall)
+      << q;  // a frozen product keeps nothing
+}
+
+TEST(MegatronAdapters, AreAllThatIsTrained) {
+  for (const std::int64_t t : {1, 2})
+    for (const bool moe : {false, true}) {
+      Options o = options(t);
+      o.lora = LoraSpec{.rank = 16};
+      LayerRun run(o, moe ? sparse() : dense());
+      std::int64_t trained = 0, adapters = 0;
+      for (const Stage::Parameter& p : run.stage->parameters()) {
+        trained += p.tensor->requires_grad ? p.tensor.elements() : 0;
+        adapters += p.weight.name.find(".adapter.") != std::string::npos ? p.tensor.elements() : 0;
+      }
+      EXPECT_GT(adapters, 0);
+      EXPECT_EQ(trained, adapters);
+      GradientBuffers buffers(*run.stage, GradientBuffers::Options{});
+      run.backward_once();
+      const Bytes after = run.memory.live();
+      run.backward_once();
+      EXPECT_EQ(run.memory.live(), after);
+    }
+}
+
 // --- FP8
 
 TEST(MegatronLayer, HalvesProductInputsInFp8) {
