@@ -269,9 +269,9 @@ Status check_phases(const Job& job, const std::vector<PhaseSpec>& phases, const 
         return bad(what, fmt::format("no engine is named {}", action.engine));
       const Role* role = job.role(action.role);
       if ((action.verb == Verb::load || action.verb == Verb::offload) && role != nullptr &&
-          is_zero(role->sharding.kind))
+          is_zero(role->sharding.kind) && (action.parts & kWeights) != 0)
         return bad(what,
-                   fmt::format("expected none of role {}: no program moves what a DeepSpeed engine holds",
+                   fmt::format("expected no weights of role {}: no program moves those of a DeepSpeed engine",
                                role->name));
       if (action.role.empty() && action.engine.empty() && action.verb != Verb::experience)
         return bad(what, "expected a role or an engine, found none");

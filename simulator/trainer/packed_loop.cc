@@ -117,7 +117,10 @@ PackedLoop::Outputs PackedLoop::run(const MicroBatches& batch, Entropy entropy) 
   out.logits = model().forward(input);
   const tape::ComponentScope component(tape_, Component::logits);
   Tensor rows = tape::view(out.logits, {labels.size(0), -1});
-  if (loss.logits_fp32) rows = tape::to(std::move(rows), DType::fp32);
+  if (loss.logits_fp32) {
+    rows = tape::to(std::move(rows), DType::fp32);
+    out.logits = rows;  // what the caller holds; those of the model go
+  }
   Tensor scaled = loss.temperature_copy ? tape::mul_scalar(rows) : tape::div_scalar_in_place(rows);
   rows.reset();
   if (entropy != Entropy::none) {
@@ -131,8 +134,9 @@ PackedLoop::Outputs PackedLoop::run(const MicroBatches& batch, Entropy entropy) 
       out.entropy = tape::eager_entropy(scaled);
   }
   if (loss.token_logprob == TokenLogprob::flash_cross_entropy) {
-    // Written over the logits in the backward, unless the entropy still needs them.
-    Tensor nll = tape::flash_cross_entropy(std::move(scaled), labels, entropy == Entropy::none);
+    // Written over the logits in the backward, unless the entropy or the caller still needs them.
+    const bool alone = entropy == Entropy::none && !(loss.logits_fp32 && loss.keeps_logits);
+    Tensor nll = tape::flash_cross_entropy(std::move(scaled), labels, alone);
     out.logprobs = tape::neg(std::move(nll));
   } else {
     Tensor table = tape::log_softmax(std::move(scaled));

@@ -8,6 +8,7 @@
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/reduce.h"
+#include "simulator/tape/operations/work.h"
 #include "simulator/tape/sharding/zero3.h"
 #include "simulator/tape/sharding/zero_partitioned.h"
 #include "simulator/tape/sharding/zero_unsharded.h"
@@ -15,6 +16,7 @@
 namespace headroom::tape {
 namespace {
 
+const std::uint16_t kMoved = operation_name("deepspeed::offload_states");
 const std::uint16_t kIsNan = operation_name("aten::isnan"), kIsInf = operation_name("aten::isinf"),
                     kAbs = operation_name("aten::abs"), kOr = operation_name("aten::logical_or"),
                     kMax = operation_name("aten::max"), kWiden = operation_name("aten::to"),
@@ -60,6 +62,22 @@ void zero_to_device(Model& model) {
   };
   for (const ParameterSlot& slot : model.parameters()) move(*slot.tensor);
   for (const Tensor* buffer : model.buffers()) move(*buffer);
+}
+
+void zero_move(Tape& tape, Tensor& tensor, bool to_device, ZeroTwins& twins) {
+  if (!tensor.defined() || (tensor->storage->device == Device::gpu) == to_device) return;
+  const ComponentScope component(tape, tensor->storage->label.component);
+  const Tensor before = tensor;
+  if (to_device) {
+    tensor = tape.empty(before.shape(), before.dtype(), kMoved);
+  } else {
+    Tensor& twin = twins[&tensor];
+    if (!twin.defined()) twin = tape.empty_host(before.shape(), before.dtype(), HostKind::pinned);
+    tensor = twin;
+  }
+  if (!tape.wants_operations()) return;
+  const OperationKind kind = to_device ? OperationKind::host_to_device : OperationKind::device_to_host;
+  Work(tape, kind, kMoved).in(before).out(tensor).run();
 }
 
 void zero_check_overflow(const Tensor& gradient) {

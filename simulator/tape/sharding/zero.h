@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,6 +45,10 @@ class ZeroEngine {
   virtual void step(bool overflow) = 0;
   /// The optimizer's states come to exist now (a resumed run).
   virtual void create_states() = 0;
+  /// engine.offload_states() and reload_states(): fp32 weights, the optimizer's states and, at stage 3, the
+  /// partition of gradients go to pinned memory and back, the bucket goes and is made again. Weights stay, and
+  /// so does everything where the optimizer lives on the host.
+  virtual void move_states(bool to_device) = 0;
 };
 
 /// The engine of a stage. `model` and `engine` must outlive it.
@@ -59,6 +64,11 @@ struct ZeroParameter {
 /// Optimizer groups as training scripts make them: weights with decay, then biases and norms without. Only
 /// trainable parameters, each group in the order of parameters(); empty groups are left out.
 std::vector<std::vector<ZeroParameter>> zero_groups(Model& model);
+
+/// Pinned copies of an engine's tensors, each made when it first leaves and kept from then on.
+using ZeroTwins = std::map<const Tensor*, Tensor>;
+/// A tensor of an engine's to its pinned copy, or to the device again; an undefined one is left alone.
+void zero_move(Tape& tape, Tensor& tensor, bool to_device, ZeroTwins& twins);
 
 /// module.to(device): each parameter, then each buffer, that is not there yet.
 void zero_to_device(Model& model);

@@ -329,6 +329,20 @@ void Zero3::create_states() {
   for (SubGroup& group : sub_groups_) make_states(group);
 }
 
+void Zero3::move_states(bool to_device) {
+  if (options_.offload_optimizer || !options_.trained) return;
+  for (SubGroup& group : sub_groups_) zero_move(tape_, group.master, to_device, twins_);
+  zero_move(tape_, gradient_parts_, to_device, twins_);
+  if (!to_device) {
+    bucket_.reset();
+  } else if (!bucket_.defined()) {
+    const ComponentScope component(tape_, Component::communication);
+    bucket_ = tape_.empty({options_.reduce_bucket}, options_.dtype, kBucket);
+  }
+  for (SubGroup& group : sub_groups_)
+    for (Tensor* moment : {&group.average, &group.square_average}) zero_move(tape_, *moment, to_device, twins_);
+}
+
 void Zero3::step_on_host() {
   sum_norms();
   create_states();

@@ -28,6 +28,7 @@ class Zero3 : public ZeroEngine {
   void backward(const Tensor& loss, bool last) override;
   void step(bool overflow) override;
   void create_states() override;
+  void move_states(bool to_device) override;
 
  private:
   struct SubGroup {
@@ -77,6 +78,7 @@ class Zero3 : public ZeroEngine {
   Tensor flat_parts_;                   ///< this rank's parts of all trained parameters
   std::vector<Tensor> host_parts_;      ///< the same with parameters on the host, one a group
   Tensor bucket_;
+  ZeroTwins twins_;  ///< of what has slept
   Tensor gradient_parts_;             ///< gradients of this rank's parts
   std::vector<Tensor> norms_;         ///< offload: of each parameter's gradient, until the step's end
   std::vector<std::size_t> waiting_;  ///< parameters whose gradients lie in the bucket

@@ -381,6 +381,13 @@ void ZeroPartitioned::create_states() {
   for (Group& group : groups_) make_states(group);
 }
 
+void ZeroPartitioned::move_states(bool to_device) {
+  if (options_.offload_optimizer || !options_.trained) return;
+  for (Group& group : groups_)
+    for (Tensor* state : {&group.master, &group.average, &group.square_average})
+      zero_move(tape_, *state, to_device, twins_);
+}
+
 /// The update runs on the host; the updated part visits the device in fp32 before it is narrowed.
 void ZeroPartitioned::step_on_host() {
   for (Group& group : groups_) {

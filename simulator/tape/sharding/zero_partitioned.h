@@ -26,6 +26,7 @@ class ZeroPartitioned : public ZeroEngine {
   void backward(const Tensor& loss, bool last) override;
   void step(bool overflow) override;
   void create_states() override;
+  void move_states(bool to_device) override;
 
  private:
   struct Group {
@@ -72,6 +73,7 @@ class ZeroPartitioned : public ZeroEngine {
   ZeroOptions options_;
   Stream reduce_stream_ = 0;
   std::vector<Group> groups_;
+  ZeroTwins twins_;  ///< of what has slept
   Tensor logged_loss_;                  ///< from backward to step
   Tensor overflow_buffer_;              ///< FusedAdam's flag
   Tensor staging_, host_staging_;       ///< offload: room for the largest parameter, between the two

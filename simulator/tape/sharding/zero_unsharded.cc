@@ -100,6 +100,8 @@ void ZeroUnsharded::create_states() {
   for (Group& group : groups_) make_states(group);
 }
 
+void ZeroUnsharded::move_states(bool) {}  // DeepSpeed has no such thing without sharded states
+
 // --- Backward
 
 std::vector<Tensor> ZeroUnsharded::gradients_in_order() const {

@@ -20,6 +20,7 @@ class ZeroUnsharded : public ZeroEngine {
   void backward(const Tensor& loss, bool last) override;
   void step(bool overflow) override;
   void create_states() override;
+  void move_states(bool to_device) override;
 
  private:
   struct Group {

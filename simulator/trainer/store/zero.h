@@ -20,8 +20,10 @@ class ZeroStore : public Store {
   void begin_micro_batch(bool last) override { last_ = last; }
   void backward(const tape::Tensor& loss) override { engine_->backward(loss, last_); }
   void step() override;
-  /// Nothing: validation refuses jobs that move parts of a DeepSpeed engine.
-  void move(unsigned /*parts*/, bool /*to_device*/) override {}
+  /// The optimizer's states with all that sleeps with them; validation refuses jobs that move weights.
+  void move(unsigned parts, bool to_device) override {
+    if ((parts & kOptimizer) != 0) engine_->move_states(to_device);
+  }
   void save() override;
 
  private:
