@@ -13,6 +13,10 @@
 
 namespace headroom {
 
+namespace shell {
+struct Launch;
+}
+
 /// What the command line adds to the files of a run.
 struct JobOptions {
   std::string framework;               ///< name of a registered framework; empty: detected from the content
@@ -34,6 +38,8 @@ struct JobInput {
     std::string path;
     Document document;
     std::string text;  ///< as read, so that a writer can keep comments
+    /// Of a script or a command: the run that it starts; `document` holds nothing then.
+    std::shared_ptr<const shell::Launch> launch = {};
   };
   std::vector<File> files;  ///< later ones are laid over earlier ones
 };

@@ -5,9 +5,13 @@
 #include <array>
 
 #include "planner/configuration/override.h"
+#include "planner/frameworks/chatlearn/read.h"
 #include "planner/frameworks/deepspeed_chat/read.h"
 #include "planner/frameworks/job/framework.h"
 #include "planner/frameworks/nemo_rl/read.h"
+#include "planner/frameworks/openrlhf/read.h"
+#include "planner/frameworks/settings/arguments.h"
+#include "planner/frameworks/recognised.h"
 #include "planner/frameworks/torch/read.h"
 #include "planner/frameworks/trl/read.h"
 #include "planner/frameworks/verl/knobs.h"
@@ -45,6 +49,22 @@ std::span<const Framework> frameworks() {
                 .knobs = nemo_rl::knobs,
                 .with = nemo_rl::with,
                 .settings_of = nemo_rl::settings_for,
+                .write = write_back},
+      Framework{.name = "openrlhf",
+                .summary = "OpenRLHF 0.5.9 to 0.11: command lines and scripts in both dialects",
+                .detect = openrlhf::detect,
+                .read = openrlhf::read,
+                .knobs = openrlhf::knobs,
+                .with = openrlhf::with,
+                .settings_of = openrlhf::settings_for,
+                .write = settings::write_arguments},
+      Framework{.name = "chatlearn",
+                .summary = "ChatLearn 1.2 and later: the YAML of a GRPO run, and overrides",
+                .detect = chatlearn::detect,
+                .read = chatlearn::read,
+                .knobs = chatlearn::knobs,
+                .with = chatlearn::with,
+                .settings_of = chatlearn::settings_for,
                 .write = write_back},
       Framework{.name = "deepspeed-chat",
                 .summary = "DeepSpeed-Chat's PPO step: four DeepSpeed engines, ZeRO 0 to 3",
@@ -123,6 +143,11 @@ Result<ReadJob> read_job(const JobInput& input, const JobOptions& options) {
   }
   for (const Framework& framework : frameworks())
     if (framework.detect(input)) return framework.read(input, options);
+  if (const auto known = recognise(input))
+    return fail(Error{.message = fmt::format("{}: {} is recognised but not read yet", known->framework, known->form),
+                      .file = known->file.empty() ? input.files.back().path : known->file,
+                      .line = known->line,
+                      .key = {}});
   return fail(
       Error{.message = fmt::format("no known framework's keys are in it; expected a configuration of {} "
                                    "(--framework says which)",

@@ -79,12 +79,12 @@ Result<std::vector<Notice>> replace_aliases(Layers& layers) {
   std::vector<Given> found;
   for (const Layers::Leaf& leaf : layers.given_leaves()) {
     const std::string_view key = leaf.key;
-    const std::string_view word = key.substr(key.rfind('.') == std::string_view::npos ? 0 : key.rfind('.') + 1);
+    const std::string_view word =
+        key.substr(key.rfind('.') == std::string_view::npos ? 0 : key.rfind('.') + 1);
     if (key == "policy.precision" || key == "value.precision" || key == "teacher.precision") continue;
     const auto model = model_of(key);
     for (const Alias& alias : kAliases)
-      if (model && alias.word == word)
-        found.push_back({leaf.key, *leaf.file, *leaf.value, &alias, *model});
+      if (model && alias.word == word) found.push_back({leaf.key, *leaf.file, *leaf.value, &alias, *model});
   }
   for (const Given& given : found) {
     const auto enabled = layers.get(given.model + ".megatron_cfg.enabled");
@@ -96,18 +96,19 @@ Result<std::vector<Notice>> replace_aliases(Layers& layers) {
       const std::size_t end = std::min(keys.find(' ', at), keys.size());
       std::string change = keys.substr(at, end - at);
       at = end + 1;
-      if (const std::size_t mark = change.find('$'); mark != std::string::npos) change.replace(mark, 1, value);
+      if (const std::size_t mark = change.find('$'); mark != std::string::npos)
+        change.replace(mark, 1, value);
       change = change.starts_with('/') ? change.substr(1) : given.model + "." + change;
       HEADROOM_ASSIGN(Override parsed, parse_override("++" + change, given.file, given.value.line()));
       HEADROOM_TRY(layers.apply(parsed));
       told += (told.empty() ? "" : ", ") + change;
     }
-    notices.push_back({.file = given.file,
-                       .line = given.value.line(),
-                       .key = given.key,
-                       .message = told.empty() ? fmt::format("is no key of NeMo RL and has no effect: {}",
-                                                             given.alias->why)
-                                               : fmt::format("is no key of NeMo RL; taken as {}", told)});
+    notices.push_back(
+        {.file = given.file,
+         .line = given.value.line(),
+         .key = given.key,
+         .message = told.empty() ? fmt::format("is no key of NeMo RL and has no effect: {}", given.alias->why)
+                                 : fmt::format("is no key of NeMo RL; taken as {}", told)});
   }
   return notices;
 }

@@ -11,8 +11,8 @@ constexpr Bytes kLargeCard = 70 * kGiB;
 constexpr std::int64_t kLargeTokens = 16384, kServedTokens = 8192, kSmallTokens = 8192;
 constexpr std::int64_t kLargeSequences = 1024, kSmallSequences = 256;
 
-/// Share of the free memory that a refit's two staging buffers take where nothing says their size; of the whole
-/// memory, up to 5 GiB, where weights go to other GPUs, twice for the pieces and their concatenation.
+/// Share of the free memory that a refit's two staging buffers take where nothing says their size; of the
+/// whole memory, up to 5 GiB, where weights go to other GPUs, twice for the pieces and their concatenation.
 constexpr double kRefitShare = 0.3, kBroadcastShare = 0.02;
 constexpr Bytes kMostBroadcast = 5 * kGiB;
 /// What a process has besides tensors when a refit asks: context, communicators, workspaces.
@@ -42,7 +42,8 @@ Bytes staging(const Settings& s, const Engine& engine) {
   if (s.policy.refit_buffer_gb > 0)
     return static_cast<Bytes>(s.policy.refit_buffer_gb * static_cast<double>(kGiB));
   if (s.card == 0) return 2 * largest;
-  const Bytes served = bytes_of(engine.weights, engine.model->parameters()) / (engine.tensor * engine.pipeline);
+  const Bytes served =
+      bytes_of(engine.weights, engine.model->parameters()) / (engine.tensor * engine.pipeline);
   const Bytes free = std::max<Bytes>(0, s.card - trainer_weights(s) - served - 2 * kProcess);
   return static_cast<Bytes>(kRefitShare * static_cast<double>(free));
 }
@@ -63,7 +64,8 @@ std::vector<Engine> make_engines(const Settings& s) {
   // Experts are dealt out over data-parallel engines of the tensor size each.
   out.data = std::max<std::int64_t>(1, g.expert / std::max<std::int64_t>(1, out.tensor));
   out.expert = g.expert;
-  const DType type = parse_dtype(g.precision == "fp8" ? s.policy.precision : g.precision).value_or(DType::bf16);
+  const DType type =
+      parse_dtype(g.precision == "fp8" ? s.policy.precision : g.precision).value_or(DType::bf16);
   out.weights = g.precision == "fp8" ? DType::fp8 : type;
   out.kv = g.kv_cache_dtype.starts_with("fp8") ? DType::fp8 : type;
   out.utilization = g.backend == "sglang" ? g.sglang_fraction : g.utilization;
@@ -72,10 +74,9 @@ std::vector<Engine> make_engines(const Settings& s) {
   out.block_size = g.block_size.value_or(out.kind == EngineKind::sglang ? 1 : 16);
   const bool large = s.card == 0 || s.card >= kLargeCard;
   out.max_sequences = g.max_num_seqs.value_or(large ? kLargeSequences : kSmallSequences);
-  out.max_batched_tokens =
-      g.max_num_batched_tokens.value_or(!large           ? kSmallTokens
-                                        : g.async_engine ? kServedTokens
-                                                         : kLargeTokens);
+  out.max_batched_tokens = g.max_num_batched_tokens.value_or(!large           ? kSmallTokens
+                                                             : g.async_engine ? kServedTokens
+                                                                              : kLargeTokens);
   out.max_length = g.max_model_len;
   out.graphs = !g.enforce_eager;
   out.processed_logprobs = true;

@@ -23,8 +23,8 @@ void add_processes(Job& job, const Settings& s) {
   Process trainer;
   trainer.name = "trainer";
   for (const Role& role : job.roles) trainer.roles.push_back(role.name);
-  trainer.allocator_settings = s.policy.runs_megatron() ? s.policy.megatron.allocator_settings
-                                                        : s.policy.dtensor.allocator_settings;
+  trainer.allocator_settings =
+      s.policy.runs_megatron() ? s.policy.megatron.allocator_settings : s.policy.dtensor.allocator_settings;
   trainer.communicators = trainer_communicators(s);
   job.processes.push_back(std::move(trainer));
   for (const Engine& engine : job.engines) {

@@ -7,8 +7,8 @@
 
 namespace headroom::nemo_rl {
 
-/// The Job that runs these settings. Errors: what NeMo RL itself refuses (`find_problem`), then what the job's
-/// own validation finds.
+/// The Job that runs these settings. Errors: what NeMo RL itself refuses (`find_problem`), then what the
+/// job's own validation finds.
 Result<Job> make_job(const Settings& settings);
 
 // Its parts.

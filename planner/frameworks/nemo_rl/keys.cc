@@ -234,8 +234,8 @@ std::string section_of(Algorithm algorithm) {
 }
 
 std::span<const Row<Settings>> own_rows(Algorithm algorithm) {
-  const bool rollouts = algorithm == Algorithm::grpo || algorithm == Algorithm::ppo ||
-                        algorithm == Algorithm::distillation;
+  const bool rollouts =
+      algorithm == Algorithm::grpo || algorithm == Algorithm::ppo || algorithm == Algorithm::distillation;
   return rollouts ? std::span<const Row<Settings>>(kRollouts) : std::span<const Row<Settings>>(kSupervised);
 }
 

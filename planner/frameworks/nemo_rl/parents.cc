@@ -76,9 +76,10 @@ class Loader {
                         .key = {}});
     const std::string name = fs::absolute(file).lexically_normal().string();
     if (std::find(way_.begin(), way_.end(), name) != way_.end() || way_.size() >= kDeepest) {
-      return fail(Error{.message = fmt::format("parents go in a circle: {} -> {}", fmt::join(way_, " -> "), name),
-                        .file = file,
-                        .key = "defaults"});
+      return fail(
+          Error{.message = fmt::format("parents go in a circle: {} -> {}", fmt::join(way_, " -> "), name),
+                .file = file,
+                .key = "defaults"});
     }
     way_.push_back(name);
     if (const Document* parents = document.find("defaults"); parents != nullptr)
@@ -137,8 +138,8 @@ Result<std::optional<Document>> arithmetic(std::string_view name, const std::vec
   for (std::size_t i = 1; i < numbers.size(); ++i) value = apply(value, numbers[i]);
   if (!std::isfinite(value)) return fail(fmt::format("the resolver {} divides by 0", name));
   const bool whole = value == std::floor(value) && std::abs(value) < 9e15;
-  return std::optional<Document>(Document::scalar(
-      whole ? std::to_string(static_cast<std::int64_t>(value)) : fmt::format("{}", value)));
+  return std::optional<Document>(
+      Document::scalar(whole ? std::to_string(static_cast<std::int64_t>(value)) : fmt::format("{}", value)));
 }
 
 }  // namespace

@@ -31,9 +31,9 @@ Found backend(const Settings& s, const Policy& p, const std::string& at) {
                    "expected false: micro-batches of different lengths do not go through a pipeline");
   const Budget& b = p.packing.enabled ? p.packing : p.dynamic;
   if (b.enabled && b.train_tokens < p.length)
-    return problem(at + (p.packing.enabled ? "sequence_packing" : "dynamic_batching") + ".train_mb_tokens",
-                   fmt::format("expected at least max_total_sequence_length ({}), found {}", p.length,
-                               b.train_tokens));
+    return problem(
+        at + (p.packing.enabled ? "sequence_packing" : "dynamic_batching") + ".train_mb_tokens",
+        fmt::format("expected at least max_total_sequence_length ({}), found {}", p.length, b.train_tokens));
   return {};
 }
 
@@ -51,9 +51,9 @@ Found groups(const Settings& s, const Policy& p, const std::string& at) {
                                     gpus, ranks));
   const std::int64_t data = gpus / ranks;
   if (p.global_batch % data != 0)
-    return problem(at + "train_global_batch_size",
-                   fmt::format("expected a multiple of the {} data-parallel ranks, found {}", data,
-                               p.global_batch));
+    return problem(
+        at + "train_global_batch_size",
+        fmt::format("expected a multiple of the {} data-parallel ranks, found {}", data, p.global_batch));
   if (p.runs_megatron() && gpus % (p.megatron.expert * p.megatron.expert_tensor * p.megatron.pipeline) != 0)
     return problem(at + "megatron_cfg.expert_model_parallel_size",
                    fmt::format("expected expert, expert tensor and pipeline sizes that divide the {} GPUs, "
@@ -73,20 +73,23 @@ Found generation(const Settings& s) {
                    fmt::format("expected from 1 to {} of the {} nodes, found {}", s.nodes - 1, s.nodes,
                                s.generation_nodes()));
   if (s.async && g.colocated && s.release < kHead)
-    return problem(at + "colocated.enabled", "expected false: asynchronous training needs GPUs that generate");
+    return problem(at + "colocated.enabled",
+                   "expected false: asynchronous training needs GPUs that generate");
   if (!(g.utilization > 0 && g.utilization <= 1))
     return problem(at + "vllm_cfg.gpu_memory_utilization",
                    fmt::format("expected a fraction above 0 and at most 1, found {}", g.utilization));
   if (g.expert > 1 && g.expert % g.tensor != 0)
-    return problem(at + "vllm_cfg.expert_parallel_size",
-                   fmt::format("expected a multiple of the tensor-parallel size {}, found {}", g.tensor, g.expert));
-  const std::int64_t gpus = s.separate() ? s.generation_nodes() * s.generation_gpus_per_node()
-                                         : s.nodes * s.gpus_per_node;
+    return problem(
+        at + "vllm_cfg.expert_parallel_size",
+        fmt::format("expected a multiple of the tensor-parallel size {}, found {}", g.tensor, g.expert));
+  const std::int64_t gpus =
+      s.separate() ? s.generation_nodes() * s.generation_gpus_per_node() : s.nodes * s.gpus_per_node;
   const std::int64_t replica = g.tensor * g.pipeline;
   if (g.backend == "vllm" && (replica > gpus || gpus % replica != 0))
-    return problem(at + "vllm_cfg.tensor_parallel_size",
-                   fmt::format("expected an engine (tensor x pipeline) whose size divides the {} GPUs, found {}",
-                               gpus, replica));
+    return problem(
+        at + "vllm_cfg.tensor_parallel_size",
+        fmt::format("expected an engine (tensor x pipeline) whose size divides the {} GPUs, found {}", gpus,
+                    replica));
   return {};
 }
 
@@ -108,8 +111,9 @@ std::optional<Problem> find_problem(const Settings& s) {
     if (Found found = groups(s, *policy, at)) return found;
   }
   if (s.algorithm == Algorithm::rm && (s.policy.packing.enabled || s.policy.runs_megatron()))
-    return problem(s.policy.runs_megatron() ? "policy.megatron_cfg.enabled" : "policy.sequence_packing.enabled",
-                   "expected false: reward models train on padded rows under FSDP2");
+    return problem(
+        s.policy.runs_megatron() ? "policy.megatron_cfg.enabled" : "policy.sequence_packing.enabled",
+        "expected false: reward models train on padded rows under FSDP2");
   if (s.on_policy && s.generates() && s.policy.global_batch != s.prompts * s.samples)
     return problem("loss_fn.force_on_policy_ratio",
                    fmt::format("expected train_global_batch_size to be the step's {} sequences, found {}",
@@ -117,8 +121,8 @@ std::optional<Problem> find_problem(const Settings& s) {
   if (s.generates() && s.prompts * s.samples % s.policy.global_batch != 0 &&
       s.algorithm != Algorithm::distillation)
     return problem("policy.train_global_batch_size",
-                   fmt::format("expected a divisor of the step's {} sequences, found {}", s.prompts * s.samples,
-                               s.policy.global_batch));
+                   fmt::format("expected a divisor of the step's {} sequences, found {}",
+                               s.prompts * s.samples, s.policy.global_batch));
   return {};
 }
 

@@ -65,14 +65,16 @@ void check_words(Values& v, Settings& s) {
         p.optimizer.find("Adam") == std::string::npos)
       not_modelled(at + "optimizer.name", "the optimizer " + p.optimizer.substr(0, 80));
     if (p.megatron.enabled && p.megatron.optimizer != "adam" && p.megatron.optimizer != "sgd")
-      not_modelled(at + "megatron_cfg.optimizer.optimizer", "the optimizer " + p.megatron.optimizer.substr(0, 80));
+      not_modelled(at + "megatron_cfg.optimizer.optimizer",
+                   "the optimizer " + p.megatron.optimizer.substr(0, 80));
     if (p.megatron.enabled && p.megatron.granularity != "full" && p.megatron.granularity != "selective")
       v.fail_at(at + "megatron_cfg.recompute_granularity",
                 fmt::format("expected full or selective, found {}", p.megatron.granularity.substr(0, 80)));
     if (p.dtensor.enabled && p.dtensor.expert > 1)
-      s.assumptions.push_back(at +
-                              "dtensor_cfg.expert_parallel_size: experts are taken as cut over all GPUs and gathered "
-                              "layer by layer, which takes more than dealing them out");
+      s.assumptions.push_back(
+          at +
+          "dtensor_cfg.expert_parallel_size: experts are taken as cut over all GPUs and gathered "
+          "layer by layer, which takes more than dealing them out");
   };
   precision(s.policy, "policy.");
   if (s.algorithm == Algorithm::ppo) precision(s.value, "value.");
@@ -80,11 +82,11 @@ void check_words(Values& v, Settings& s) {
   if (v.flag("data_plane.enabled"))
     s.assumptions.push_back("data_plane: rollouts lie in host memory of their own, which is not counted");
   for (const char* set : {"data.default.processor", "data.train.processor"})
-    if (v.text(set).find("vlm") != std::string::npos)
-      not_modelled(set, "what pictures take in the policy");
+    if (v.text(set).find("vlm") != std::string::npos) not_modelled(set, "what pictures take in the policy");
   if (!s.generates()) return;
   if (!v.text("policy.generation.refit_transport").empty())
-    s.assumptions.push_back("policy.generation.refit_transport: a refit is taken to gather the weights as usual");
+    s.assumptions.push_back(
+        "policy.generation.refit_transport: a refit is taken to gather the weights as usual");
   const std::string key = "policy.generation.backend";
   const std::string& backend = s.policy.generation.backend;
   if (backend == "megatron" || backend == "trtllm" || backend == "dynamo" || backend == "hf")
@@ -120,7 +122,8 @@ void find_models(Values& v, Settings& s, const JobOptions& options, const std::s
     find(s.value, "value.", HeadKind::token_classification);
   }
   if (s.algorithm == Algorithm::distillation) {
-    if (s.teacher.model.empty()) return v.fail_at("teacher.model_name", "expected the teacher's model, found none");
+    if (s.teacher.model.empty())
+      return v.fail_at("teacher.model_name", "expected the teacher's model, found none");
     find(s.teacher, "teacher.", HeadKind::language_model);
   }
 }
@@ -130,7 +133,8 @@ void warn_of_new_keys(Values& values, const Layers& files, const JobOptions& opt
   for (const std::string& text : options.overrides) {
     const Result<Override> change = parse_override(text, "--set");
     if (change && change->kind == Override::Kind::set && !files.given(change->key))
-      values.warn_at(change->key, fmt::format("is in none of the files: NeMo RL takes it as ++{} only", change->key));
+      values.warn_at(change->key,
+                     fmt::format("is in none of the files: NeMo RL takes it as ++{} only", change->key));
   }
 }
 
@@ -150,14 +154,18 @@ std::vector<std::string> effective_overrides(const JobOptions& options) {
 }
 
 bool has_keys(const Document& document) {
-  constexpr std::array<std::string_view, 6> kOwn = {
-      "policy.dtensor_cfg", "policy.megatron_cfg",          "policy.train_global_batch_size",
-      "policy.generation",  "policy.max_total_sequence_length", "grpo.num_prompts_per_step"};
+  constexpr std::array<std::string_view, 6> kOwn = {"policy.dtensor_cfg",
+                                                    "policy.megatron_cfg",
+                                                    "policy.train_global_batch_size",
+                                                    "policy.generation",
+                                                    "policy.max_total_sequence_length",
+                                                    "grpo.num_prompts_per_step"};
   for (std::string_view key : kOwn)
     if (document.find_path(key) != nullptr) return true;
   const Document* parents = document.find("defaults");
   if (parents == nullptr) return false;
-  const Document& first = parents->is_list() && !parents->items().empty() ? parents->items().front() : *parents;
+  const Document& first =
+      parents->is_list() && !parents->items().empty() ? parents->items().front() : *parents;
   // Hydra's lists name groups, not files.
   return first.is_scalar() && (first.text().ends_with(".yaml") || first.text().ends_with(".yml"));
 }
@@ -199,9 +207,10 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   const InferredRelease inferred = infer_release(layers);
   if (s.versions.framework.empty()) {
     s.release = inferred.release;
-    s.assumptions.push_back(fmt::format(
-        "NeMo RL {}{}", s.release >= kHead ? "main" : settings::to_string(s.release),
-        inferred.because.empty() ? " (no key tells)" : fmt::format(" (its files have {})", inferred.because)));
+    s.assumptions.push_back(
+        fmt::format("NeMo RL {}{}", s.release >= kHead ? "main" : settings::to_string(s.release),
+                    inferred.because.empty() ? " (no key tells)"
+                                             : fmt::format(" (its files have {})", inferred.because)));
   } else {
     s.release = s.versions.framework == "main" ? kHead : *settings::parse_release(s.versions.framework);
   }

@@ -8,8 +8,8 @@
 namespace headroom::nemo_rl {
 namespace {
 
-/// A key that the files of a release and all later ones have. `whole`: the base file of that release has it, so
-/// that its absence from a whole configuration tells an older one.
+/// A key that the files of a release and all later ones have. `whole`: the base file of that release has it,
+/// so that its absence from a whole configuration tells an older one.
 struct Clue {
   std::string_view key;
   Release since;

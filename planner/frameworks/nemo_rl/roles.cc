@@ -9,8 +9,8 @@ DType compute_type(const Policy& p) {
   return parse_dtype(p.precision).value_or(DType::bf16);
 }
 
-/// A micro-batch of `budget` (or of `sequences`). Packed rows hold whole sequences, so the budget of the longest
-/// ones is what they fill of it; FSDP2's workers then pad the row to `filled`.
+/// A micro-batch of `budget` (or of `sequences`). Packed rows hold whole sequences, so the budget of the
+/// longest ones is what they fill of it; FSDP2's workers then pad the row to `filled`.
 MicroBatch micro_batch(const Policy& p, std::int64_t budget, std::int64_t sequences, std::int64_t filled) {
   MicroBatch out;
   if (!p.packing.enabled && !p.dynamic.enabled) {
@@ -59,8 +59,8 @@ void set_dtensor(const Settings& s, Role& role, const Policy& p, bool trained) {
     if (trained && d.activation_checkpointing) role.recompute.kind = RecomputeKind::full;
     role.fused_kernels = d.liger;
   }
-  role.attention = role.packed || s.generates() ? AttentionImplementation::flash_varlen
-                                                : AttentionImplementation::sdpa;
+  role.attention =
+      role.packed || s.generates() ? AttentionImplementation::flash_varlen : AttentionImplementation::sdpa;
   // GPT-OSS's learned logits have no fused form.
   for (const LayerGroup& group : p.architecture->decoder.groups)
     if (group.layer.attention.sinks) role.attention = AttentionImplementation::eager;
@@ -68,7 +68,7 @@ void set_dtensor(const Settings& s, Role& role, const Policy& p, bool trained) {
   role.loss.token_logprob = TokenLogprob::log_softmax;
   if (!trained) return;
   role.optimizer.implementation =
-      Document::scalar(p.fused).as_bool().value_or(false) ? OptimizerImplementation::fused
+      Document::scalar(p.fused).as_bool().value_or(false)     ? OptimizerImplementation::fused
       : Document::scalar(p.foreach_).as_bool().value_or(true) ? OptimizerImplementation::foreach_
                                                               : OptimizerImplementation::loop;
   if (role.sharding.cpu_offload) role.optimizer.implementation = OptimizerImplementation::cpu;
@@ -159,8 +159,7 @@ Role make_role(const Settings& s, const Policy& p, const std::string& name, bool
   role.optimizer.clip = p.max_grad_norm > 0;
   if (p.logprob_chunk && role.loss.token_logprob != TokenLogprob::fused_linear)
     role.loss.chunk = *p.logprob_chunk;
-  const std::int64_t all =
-      s.generates() ? s.prompts * s.samples : p.global_batch * s.rows_a_sample();
+  const std::int64_t all = s.generates() ? s.prompts * s.samples : p.global_batch * s.rows_a_sample();
   role.mini_batch = std::min(p.global_batch * s.rows_a_sample(), all);
   if (s.algorithm == Algorithm::ppo) role.epochs = s.ppo_epochs;
   return role;

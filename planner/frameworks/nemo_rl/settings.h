@@ -15,8 +15,8 @@ namespace headroom::nemo_rl {
 
 using settings::Release;
 
-/// NeMo RL's settings of one run, resolved and typed: what the keys say, before it is known what they mean. The
-/// Job is a pure function of them (job.h). Fields are named after their keys.
+/// NeMo RL's settings of one run, resolved and typed: what the keys say, before it is known what they mean.
+/// The Job is a pure function of them (job.h). Fields are named after their keys.
 
 /// The newest code that was read; nothing was released with it yet.
 inline constexpr Release kHead{0, 8, 0};
@@ -139,7 +139,8 @@ struct Settings : settings::TableSettings {
 
   bool since(int major, int minor, int patch = 0) const { return release >= Release{major, minor, patch}; }
   bool generates() const {
-    return algorithm == Algorithm::grpo || algorithm == Algorithm::ppo || algorithm == Algorithm::distillation;
+    return algorithm == Algorithm::grpo || algorithm == Algorithm::ppo ||
+           algorithm == Algorithm::distillation;
   }
   /// Chosen and rejected answers lie in one batch.
   std::int64_t rows_a_sample() const {

@@ -7,9 +7,10 @@ namespace headroom::nemo_rl {
 namespace {
 
 /// The order of a step. With rollouts: refit (weights to the engine), generate, sleep, values, log-probs,
-/// reference, updates, save. Colocated, everything that generation does not need is on the host while it runs:
-/// optimizer states go before the refit, weights after it; weights come back for the log-probs, the rest for
-/// the update. On GPUs of its own the engine never sleeps and the trainer keeps everything where it is.
+/// reference, updates, save. Colocated, everything that generation does not need is on the host while it
+/// runs: optimizer states go before the refit, weights after it; weights come back for the log-probs, the
+/// rest for the update. On GPUs of its own the engine never sleeps and the trainer keeps everything where it
+/// is.
 class StepMaker {
  public:
   explicit StepMaker(const Settings& s) : s_(s) {}
@@ -64,7 +65,8 @@ class StepMaker {
   static bool moves(const Policy& p) { return p.runs_megatron() || !p.dtensor.cpu_offload; }
   /// The 16 low bits of the weights belong to the states that are moved; a classic fp32 copy stays.
   static unsigned states(const Policy& p) {
-    return p.runs_megatron() && p.megatron.precision_aware ? kOptimizer | kMasterWeights : unsigned{kOptimizer};
+    return p.runs_megatron() && p.megatron.precision_aware ? kOptimizer | kMasterWeights
+                                                           : unsigned{kOptimizer};
   }
 
   PhaseSpec& phase(PhaseKind kind, std::string name = "") {

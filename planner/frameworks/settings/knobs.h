@@ -20,8 +20,8 @@ struct TableSettings : FrameworkSettings {
   std::vector<std::string> used;         ///< every key that was asked for
 };
 
-/// Adds to `changes` every other used key whose value follows one of them by reference, with the value that it
-/// has now: a knob changes what it says and nothing else.
+/// Adds to `changes` every other used key whose value follows one of them by reference, with the value that
+/// it has now: a knob changes what it says and nothing else.
 Status pin_followers(const TableSettings& settings, std::vector<Setting>& changes);
 
 /// What search may vary, as a table: a knob is one or more of the framework's own keys set together. Applying
@@ -33,7 +33,7 @@ struct KnobRow {
   bool changes_numerics;
   bool (*applies)(const S&);
   std::string (*current)(const S&);
-  std::vector<std::string> (*values)(const S&);                      ///< the current one among them
+  std::vector<std::string> (*values)(const S&);                          ///< the current one among them
   std::vector<Setting> (*settings)(const S&, const std::string& value);  ///< whole keys, in writing order
   Choice needs = {};
 };
@@ -71,7 +71,8 @@ struct KnobTable {
     for (const Choice& choice : choices)
       if (std::none_of(rows.begin(), rows.end(),
                        [&](const KnobRow<S>& row) { return choice.knob == row.name; }))
-        return fail(Error{.message = fmt::format("is no knob of {}", framework), .file = {}, .key = choice.knob});
+        return fail(
+            Error{.message = fmt::format("is no knob of {}", framework), .file = {}, .key = choice.knob});
     for (const KnobRow<S>& row : rows)
       for (const Choice& choice : choices) {
         if (choice.knob != row.name) continue;

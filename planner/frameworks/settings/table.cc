@@ -70,7 +70,8 @@ bool assign_field(std::vector<std::string>& field, const std::string& value) {
 Document defaults(std::span<const Key> keys, const Release& release) {
   Document root = Document::map();
   for (const Key& key : keys) {
-    if (release < key.since || release >= key.until || key.fallback == "null" || key.fallback == "{}") continue;
+    if (release < key.since || release >= key.until || key.fallback == "null" || key.fallback == "{}")
+      continue;
     Result<Document> value = parse_value(key.fallback);
     if (!value) continue;
     // Numbers and words are plain in a file; what parse_value quotes is text only where the table says text.
@@ -86,8 +87,8 @@ const Key* find_key(std::span<const Key> keys, std::string_view path, const Rele
   bool in_release = false;
   for (const Key& key : keys) {
     const bool exact = key.path == path;
-    const bool above = path.size() > key.path.size() && path.starts_with(key.path) &&
-                       path[key.path.size()] == '.';
+    const bool above =
+        path.size() > key.path.size() && path.starts_with(key.path) && path[key.path.size()] == '.';
     if (!exact && !above) continue;
     const bool has = key.since <= release && release < key.until;
     if (found != nullptr && (key.path.size() < longest || (key.path.size() == longest && in_release)))

@@ -16,8 +16,8 @@
 namespace headroom::settings {
 
 /// A framework's keys as one table: each row says what a key is called, which field of the settings it fills,
-/// what it is when it is not given, in which releases, within which bounds, and what it does to memory. Reading,
-/// defaults, `explain --keys`, warnings and what knobs write all come from the rows.
+/// what it is when it is not given, in which releases, within which bounds, and what it does to memory.
+/// Reading, defaults, `explain --keys`, warnings and what knobs write all come from the rows.
 
 enum class Effect {
   modelled,    ///< decides memory or time, and is read
@@ -34,11 +34,11 @@ using Member =
 /// One key of one section. A row without a member whose key names a map covers what stands below it.
 template <typename S>
 struct Row {
-  std::string_view key;                    ///< below the section; dotted
+  std::string_view key;  ///< below the section; dotted
   Member<S> member = std::monostate{};
-  std::string_view fallback = "null";      ///< in the grammar of value_grammar.h; references allowed
+  std::string_view fallback = "null";  ///< in the grammar of value_grammar.h; references allowed
   Effect effect = Effect::modelled;
-  std::string_view note = {};              ///< what is missing, or why there is no effect
+  std::string_view note = {};  ///< what is missing, or why there is no effect
   std::int64_t least = 0, most = std::int64_t{1} << 30;
   Release since = kFirst, until = kNever;
 };

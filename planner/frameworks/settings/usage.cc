@@ -82,8 +82,8 @@ class Account {
     if (suggestions_ >= kMostSuggestions) return;
     const std::string near = meant(keys_, key);
     if (near.empty() || v_.layers().given(near)) return;
-    v_.warn_at(key, fmt::format("is not a key of {} that Headroom knows; did you mean {}?", owner_.framework,
-                                near));
+    v_.warn_at(
+        key, fmt::format("is not a key of {} that Headroom knows; did you mean {}?", owner_.framework, near));
     ++suggestions_;
   }
 
@@ -100,7 +100,8 @@ class Account {
     const Document& found = (*value)->value;
     const std::string text = found.is_scalar() ? found.text() : format_value(found);
     const bool empty = found.is_null() || text == "{}" || text == "[]" || text.empty();
-    const auto plain = Document::scalar(text).as_bool(), usual = Document::scalar(std::string(key.fallback)).as_bool();
+    const auto plain = Document::scalar(text).as_bool(),
+               usual = Document::scalar(std::string(key.fallback)).as_bool();
     if (empty || text == key.fallback || (plain && usual && *plain == *usual)) return;
     if (!matches(key.kind, found)) return;
     use.state = KeyUse::State::not_modelled;

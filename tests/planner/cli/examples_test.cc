@@ -25,12 +25,18 @@ Words examples() {
   return out;
 }
 
+/// A script says nothing of the card.
+void with_card(Words& command, const std::string& path) {
+  if (path.ends_with(".sh")) command.insert(command.end(), {"--gpu", "h100"});
+}
+
 TEST(Examples, EveryCommandReadsEveryShippedConfiguration) {
   for (const std::string& path : examples())
     for (const Words& words :
          {Words{"check", path}, {"estimate", path}, {"simulate", path}, {"explain", path, "--keys"}}) {
       Words command = words;
       command.insert(command.end(), {"--steps", "1"});
+      with_card(command, path);
       const Outcome outcome = run_words(command);
       EXPECT_THAT(outcome.code, AnyOf(kDone, kOver)) << words[0] << " " << path << outcome.err;
       // Only the gate puts warnings there, and these examples leave host memory unchecked.
@@ -51,20 +57,26 @@ TEST(Examples, ExplainNamesTheReasonAndWhatHelps) {
   EXPECT_THAT(outcome.out, HasSubstr("Single changes that still fit"));
 }
 
+/// A knob that every run of the framework has.
+std::string knob_of(const std::string& path) {
+  const std::pair<const char*, const char*> knobs[] = {{"examples/job/", "actor_recompute"},
+                                                       {"examples/nemo-rl/", "activation_checkpointing"},
+                                                       {"examples/openrlhf/", "gradient_checkpointing"}};
+  for (const auto& [folder, knob] : knobs)
+    if (path.find(folder) != std::string::npos) return knob;
+  return "gpu_memory_utilization";
+}
+
 /// One knob of each, so that it is quick; whole searches are measured in benchmarks. DeepSpeed-Chat's have
 /// none.
 TEST(Examples, EveryShippedConfigurationCanBePlanned) {
   for (const std::string& path : examples()) {
-    const bool own = path.find("examples/job/") != std::string::npos;
-    const bool verl = path.find("examples/verl/") != std::string::npos;
-    const Outcome outcome = run_words(
-        {"plan", path, "--steps", "1", "--top", "1", "--vary",
-         own    ? "actor_recompute"
-         : verl ? "gpu_memory_utilization"
-                : "activation_checkpointing"});
+    Words command = {"plan", path, "--steps", "1", "--top", "1", "--vary", knob_of(path)};
+    with_card(command, path);
+    const Outcome outcome = run_words(command);
     if (path.find("examples/deepspeed-chat/") != std::string::npos) {
       EXPECT_EQ(outcome.code, kBadInput) << path;
-      EXPECT_THAT(outcome.err, HasSubstr("with knobs to vary (job, verl, nemo-rl)")) << path;
+      EXPECT_THAT(outcome.err, HasSubstr("with knobs to vary (job, verl, nemo-rl, openrlhf, chatlearn)")) << path;
       continue;
     }
     EXPECT_THAT(outcome.code, AnyOf(kDone, kOver)) << path << outcome.err;

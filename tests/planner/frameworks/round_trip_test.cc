@@ -11,7 +11,7 @@ namespace headroom {
 namespace {
 
 /// Frameworks whose keys and knobs are tables (planner/frameworks/settings), by their examples.
-const std::vector<std::string> kFrameworks = {"nemo-rl"};
+const std::vector<std::string> kFrameworks = {"nemo-rl", "chatlearn"};
 
 struct Example {
   const Framework* framework;

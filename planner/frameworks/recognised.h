@@ -1,0 +1,22 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "planner/frameworks/read_job.h"
+
+namespace headroom {
+
+/// A framework's own form that is told apart but not read yet.
+struct Recognised {
+  std::string framework;  ///< as users call it
+  std::string form;       ///< what was given: "its command line", "an accelerate configuration" …
+  std::string file;
+  int line = 0;
+};
+
+/// Whose files or command these are, where no reader takes them. Looks at keys and flags that no other
+/// framework has. Nothing: unknown.
+std::optional<Recognised> recognise(const JobInput& input);
+
+}  // namespace headroom

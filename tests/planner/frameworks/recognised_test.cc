@@ -1,0 +1,45 @@
+#include "planner/frameworks/recognised.h"
+
+#include <gmock/gmock.h>
+
+#include "planner/frameworks/registry.h"
+#include "tests/planner/frameworks/openrlhf/run.h"
+
+namespace headroom {
+namespace {
+
+using testing::HasSubstr;
+
+std::string said_of_file(const std::string& text) {
+  JobInput input;
+  Result<Document> document = parse_document(text, "run.yaml");
+  if (!document) return document.error().text();
+  input.files.push_back({.path = "run.yaml", .document = std::move(*document), .text = text});
+  const Result<ReadJob> read = read_job(input, {});
+  return read ? "read" : read.error().text();
+}
+
+std::string said_of_script(const std::string& text) {
+  const Result<ReadJob> read = test::read_launch(text);
+  return read ? "read" : read.error().text();
+}
+
+TEST(Recognised, FilesAreRefusedByTheirFrameworksName) {
+  EXPECT_THAT(said_of_file("worker: {actor: {}, rollout: {}}\ntrainer: {}\n"), HasSubstr("run.yaml:1: EasyR1: "));
+  EXPECT_THAT(said_of_file("compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\n"),
+              HasSubstr("accelerate: a launcher's configuration"));
+  EXPECT_THAT(said_of_file("{zero_optimization: {stage: 2}}\n"), HasSubstr("DeepSpeed: an engine's configuration"));
+  EXPECT_THAT(said_of_file("model_name_or_path: m\nnum_generations: 8\noutput_dir: o\n"), HasSubstr("TRL: "));
+  EXPECT_THAT(said_of_file("something: else\n"), HasSubstr("no known framework's keys"));
+}
+
+TEST(Recognised, CommandsAreRefusedAtTheirLine) {
+  EXPECT_THAT(said_of_script("\ndeepspeed main.py --actor_model_name_or_path facebook/opt-1.3b\n"),
+              HasSubstr("run.sh:2: DeepSpeed-Chat: its step 3 command line is recognised but not read yet"));
+  EXPECT_THAT(said_of_script("torchrun train_ppo.py --pretrain p --plugin gemini\n"), HasSubstr("ColossalChat: "));
+  EXPECT_THAT(said_of_script("accelerate launch grpo.py --model_name_or_path m --num_generations 4\n"),
+              HasSubstr("TRL: "));
+}
+
+}  // namespace
+}  // namespace headroom
