@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "simulator/memory/timed_memory.h"
 #include "simulator/tape/core/names.h"
+#include "simulator/time/kernel_seconds.h"
 
 namespace headroom::gpu {
 namespace {
@@ -78,8 +78,10 @@ std::vector<std::string> WorkSummary::heaviest_touched() const {
 
 double WorkLedger::seconds(const Operation& operation) const {
   constexpr std::int64_t kGpusPerNode = 8;
-  return hardware_.memory_bandwidth > 0 ? TimedMemory::seconds(operation, hardware_, kGpusPerNode)
-                                        : static_cast<double>(operation.bytes);
+  return hardware_.memory_bandwidth > 0
+             ? kernel_seconds(operation, kernel_form(tape::operation_text(operation.label.operation)),
+                              hardware_, kGpusPerNode)
+             : static_cast<double>(operation.bytes);
 }
 
 WorkLedger::Entry WorkLedger::did(const Operation& operation, Done done, Bytes host_bytes) {

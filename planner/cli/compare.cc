@@ -4,11 +4,14 @@
 
 #include <ostream>
 
+#include "models/document/document.h"
 #include "planner/cli/executors.h"
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
 #include "planner/compare/comparison.h"
 #include "planner/compare/corpus.h"
+#include "planner/compare/log_comparison.h"
+#include "planner/compare/timing.h"
 
 namespace headroom::cli {
 namespace {
@@ -27,10 +30,33 @@ int write(const std::vector<compare::Row>& rows, const std::string& report, cons
 int compare_corpus(const Arguments& arguments, Streams& streams) {
   HEADROOM_CLI_ASSIGN(const compare::Corpus corpus, compare::read_corpus(arguments.all("--corpus")), streams);
   for (const auto& [run, why] : corpus.skipped) streams.err << "headroom: " << run << ": " << why << "\n";
+  if (arguments.has("--time"))
+    HEADROOM_CLI_TRY(write_output(arguments.text("--time"), compare::time_document(corpus.rows()), streams),
+                     streams);
   if (arguments.has("--worst"))
     HEADROOM_CLI_TRY(write_output(arguments.text("--worst"), compare::run_errors_json(corpus), streams),
                      streams);
   return write(corpus.rows(), compare::accuracy_document(corpus), arguments, streams);
+}
+
+/// A training's own log beside the prediction.
+int compare_logged(const std::string& path, const Arguments& arguments, Streams& streams) {
+  HEADROOM_CLI_ASSIGN(const compare::TrainingLog log, compare::read_training_log(path), streams);
+  HEADROOM_CLI_ASSIGN(const Run run, load_run(arguments.text("CONFIG"), arguments.common, streams), streams);
+  HEADROOM_CLI_ASSIGN(const Report report, predict(run, simulating_executor()), streams);
+  const compare::LogComparison comparison = compare::compare_log(run.read.job, report, log);
+  const Common& common = arguments.common;
+  if (common.json) HEADROOM_CLI_TRY(write_output(*common.json, compare::json(comparison), streams), streams);
+  if (common.markdown)
+    HEADROOM_CLI_TRY(write_output(*common.markdown, compare::markdown(comparison), streams), streams);
+  if (common.json != "-" && common.markdown != "-" && !common.quiet)
+    streams.out << compare::table(comparison);
+  return kDone;
+}
+
+bool is_log(const std::string& path) {
+  const Result<std::string> text = read_text(path);
+  return text && !compare::is_recording(*text);
 }
 
 }  // namespace
@@ -39,10 +65,14 @@ Command compare_command() {
   return {
       .name = "compare",
       .summary = "holds a prediction against a recorded run, phase by phase",
-      .options = {{"CONFIG", "", "the run's configuration; a recording that states its own needs no other"},
-                  {"MEASURED", "", "the recording (JSON with `phases`)"},
-                  {"--corpus", "DIR", "every recording below DIR against its own case", false, true},
-                  output_file("--worst", "with --corpus: write each run's worst errors (JSON)")},
+      .options =
+          {{"CONFIG", "", "the run's configuration; a recording that states its own needs no other"},
+           {"MEASURED", "",
+            "the recording (JSON with `phases`), or a training's log: verl's, NeMo RL's or TRL's console, "
+            "JSON lines, trainer state or exported columns"},
+           {"--corpus", "DIR", "every recording below DIR against its own case", false, true},
+           output_file("--time", "with --corpus: write predicted against measured seconds (Markdown)"),
+           output_file("--worst", "with --corpus: write each run's worst errors (JSON)")},
       .common = kJobFlags | kHardwareFlags | kJsonFlag | kReportFlags,
       .run = compare};
 }
@@ -54,6 +84,7 @@ int compare(const Arguments& arguments, Streams& streams) {
         {.message = "expected CONFIG and MEASURED, or --corpus DIR", .file = {}, .key = "compare"}, streams);
   // A recording states its own case.
   const std::string recording = arguments.text("MEASURED", arguments.text("CONFIG"));
+  if (arguments.has("MEASURED") && is_log(recording)) return compare_logged(recording, arguments, streams);
   HEADROOM_CLI_ASSIGN(const compare::Measured measured, compare::read_measured(recording), streams);
   if (measured.phases.empty())
     return report_error(

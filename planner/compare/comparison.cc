@@ -42,16 +42,16 @@ std::string summary_text(const Summary& s) {
 
 /// Of the same step; for a step after the predicted ones, which repeat themselves, of the last one that has
 /// the phase.
-const ProcessPhase* prediction(const Report& report, const MeasuredPhase& measured) {
+const PhaseReport* prediction(const Report& report, const MeasuredPhase& measured) {
   int last = -1;
   for (const DeviceReport& device : report.devices)
     for (const PhaseReport& phase : device.phases) last = std::max(last, phase.step);
-  const ProcessPhase* best = nullptr;
+  const PhaseReport* best = nullptr;
   for (const DeviceReport& device : report.devices)
     for (const PhaseReport& phase : device.phases) {
       if (phase.phase != measured.phase || phase.processes.empty()) continue;
-      if (phase.step == measured.step) return &phase.processes.front();
-      if (measured.step > last && last >= 0 && phase.step >= 0) best = &phase.processes.front();
+      if (phase.step == measured.step) return &phase;
+      if (measured.step > last && last >= 0 && phase.step >= 0) best = &phase;
     }
   return best;
 }
@@ -81,6 +81,11 @@ double Row::reserved_error() const {
   return percent(peak_reserved, measured.peak_reserved);
 }
 
+double Row::seconds_error() const {
+  if (!measured.seconds || *measured.seconds <= 0) return 0;
+  return 100 * (spent.total() / *measured.seconds - 1);
+}
+
 std::vector<Row> compare(const Report& report, const Measured& measured) {
   std::vector<Row> rows;
   const ProcessPhase whole = whole_run(report);
@@ -88,7 +93,11 @@ std::vector<Row> compare(const Report& report, const Measured& measured) {
     Row row;
     row.name = measured.name;
     row.measured = phase;
-    const ProcessPhase* process = phase.phase == "train_all" ? &whole : prediction(report, phase);
+    const PhaseReport* predicted = prediction(report, phase);
+    if (predicted != nullptr) row.spent = predicted->spent;
+    const ProcessPhase* process = phase.phase == "train_all" ? &whole
+                                  : predicted != nullptr     ? &predicted->processes.front()
+                                                             : nullptr;
     if (process != nullptr) {
       row.peak_allocated = process->peak_allocated;
       row.peak_reserved = process->peak_reserved;

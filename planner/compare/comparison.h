@@ -15,11 +15,13 @@ struct Row {
   MeasuredPhase measured;
   Bytes peak_allocated = 0, peak_reserved = 0;  ///< predicted
   std::int64_t n_allocs = 0;
+  Seconds spent;           ///< predicted
   bool predicted = false;  ///< false: the prediction has no such phase
 
   /// Signed, in percent of what was measured; -100 where nothing was predicted.
   double allocated_error() const;
   double reserved_error() const;
+  double seconds_error() const;  ///< 0 where no seconds were measured
 };
 
 /// Every measured phase with its prediction. Steps after the predicted ones are held against the last of

@@ -86,6 +86,7 @@ void merge(MeasuredPhase row, std::vector<MeasuredPhase>& out) {
   same->peak_allocated = std::max(same->peak_allocated, row.peak_allocated);
   same->peak_reserved = std::max(same->peak_reserved, row.peak_reserved);
   if (same->n_allocs && row.n_allocs) *same->n_allocs += *row.n_allocs;
+  if (same->seconds && row.seconds) *same->seconds += *row.seconds;
 }
 
 /// Calls of one name in a step to one row; after a step's rows the update as a whole, unless its forward has
@@ -130,6 +131,7 @@ Result<MeasuredPhase> phase_of(const RecordedRow& recorded) {
   HEADROOM_ASSIGN(out.phase, recorded.name());
   HEADROOM_ASSIGN(out.peak_allocated, recorded.whole("peak_alloc", kBytes, 0));
   HEADROOM_ASSIGN(out.peak_reserved, recorded.whole("peak_reserved", kBytes, 0));
+  if (const Document* seconds = recorded.row.find("seconds")) out.seconds = seconds->as_double();
   HEADROOM_ASSIGN(out.n_allocs, recorded.whole_if_any("n_allocs", "a number of allocations, 0 or more"));
   HEADROOM_ASSIGN(const std::optional<std::int64_t> depth,
                   recorded.whole_if_any("depth", "the number of phases around this one, 0 or more"));

@@ -16,6 +16,7 @@ struct MeasuredPhase {
   std::string phase;
   Bytes peak_allocated = 0, peak_reserved = 0;
   std::optional<std::int64_t> n_allocs;
+  std::optional<double> seconds = {};
   int depth = 0;  ///< calls that it stood within
   bool ended_out_of_memory = false;
 };

@@ -34,6 +34,12 @@ Json process_json(const ProcessPhase& process) {
   return out;
 }
 
+Json spent_json(const Seconds& spent) {
+  Json out = Json::object();
+  for (std::size_t i = 0; i < kSpentKinds; ++i) out[std::string(name(static_cast<Spent>(i)))] = spent.by[i];
+  return out;
+}
+
 Json phase_json(const PhaseReport& phase) {
   Json out = {
       {"step", phase.step},
@@ -42,6 +48,7 @@ Json phase_json(const PhaseReport& phase) {
       {"peak_host", phase.peak_host},
       {"margin_bytes", phase.margin},
       {"seconds", phase.seconds},
+      {"seconds_by", spent_json(phase.spent)},
       {"at_peak_device", components_json(phase.at_peak_device)},
       {"at_peak_host", components_json(phase.at_peak_host)},
       {"processes", Json::array()},

@@ -85,6 +85,14 @@ const char* report_schema() {
         "peak_host": {"type": "integer", "description": "of a node"},
         "margin_bytes": {"type": "integer"},
         "seconds": {"type": "number"},
+        "seconds_by": {
+          "type": "object", "additionalProperties": false,
+          "description": "what the phase waits for at each moment; they sum to its seconds",
+          "properties": {
+            "host": {"type": "number"}, "matrix": {"type": "number"}, "memory": {"type": "number"},
+            "copies": {"type": "number"}, "network": {"type": "number"}, "waiting": {"type": "number"}
+          }
+        },
         "bounded": {"type": "boolean", "description": "an upper bound rather than an executed order"},
         "at_peak_device": {"$ref": "#/$defs/components"},
         "at_peak_host": {"$ref": "#/$defs/components"},

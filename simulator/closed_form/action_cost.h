@@ -1,6 +1,7 @@
 #pragma once
 
 #include "simulator/memory/component.h"
+#include "simulator/time/seconds.h"
 
 namespace headroom::closed_form {
 
@@ -14,7 +15,7 @@ struct ActionCost {
   Breakdown held;         ///< live after it, by component
   Bytes host_rise = 0;    ///< as `rise`, of host memory
   Breakdown host_at_peak, host_held;
-  double seconds = 0;
+  Seconds seconds;
   bool empties_cache = false;
 };
 

@@ -31,14 +31,14 @@ class FoldedTrainer final : public TrainerProcess {
 
   State now() const override { return books_.now(); }
   Piece take_piece() override { return books_.take_piece(); }
-  double take_seconds() override { return std::exchange(seconds_, 0.0); }
+  Seconds take_seconds() override { return std::exchange(seconds_, Seconds{}); }
 
  private:
   const LayerFold& fold_;
   ActionRecorder few_, more_;
   bool& pairs_;
   TrainerBooks books_;
-  double seconds_ = 0;
+  Seconds seconds_;
 };
 
 }  // namespace

@@ -12,6 +12,11 @@ struct Line {
   double at(double few, double more) const {
     return few + static_cast<double>(layers - kFewLayers) * (more - few);
   }
+  Seconds at(const Seconds& few, const Seconds& more) const {
+    Seconds out;
+    for (std::size_t i = 0; i < kSpentKinds; ++i) out.by[i] = std::max(0.0, at(few.by[i], more.by[i]));
+    return out;
+  }
   Breakdown at(const Breakdown& few, const Breakdown& more) const {
     Breakdown out;
     for (std::size_t i = 0; i < kComponents; ++i) out.bytes[i] = at(few.bytes[i], more.bytes[i]);

@@ -21,7 +21,7 @@ struct RecordedAction {
   Breakdown held;
   Bytes host_before = 0;
   Breakdown host_at_peak, host_held;
-  double seconds = 0;
+  Seconds seconds;
   bool empties_cache = false;
 };
 

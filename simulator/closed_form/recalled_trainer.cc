@@ -21,7 +21,7 @@ class RecalledTrainer final : public TrainerProcess {
     if (unit->next == residency.size()) return fail("an action that the cost book does not know");
     const ActionCost& cost = residency[unit->next++];
     Bytes rise = cost.rise, active_rise = cost.active_rise;
-    double seconds = cost.seconds;
+    Seconds seconds = cost.seconds;
     if (const ActionCost* real = on_real_batch(action, step, *unit)) {
       // What the record found gathered and this run does not (it was offloaded since) is gathered again.
       const Bytes again = real->gathered - unit->held[Component::gathered_parameters];
@@ -47,7 +47,7 @@ class RecalledTrainer final : public TrainerProcess {
 
   State now() const override { return books_.now(); }
   Piece take_piece() override { return books_.take_piece(); }
-  double take_seconds() override { return std::exchange(seconds_, 0.0); }
+  Seconds take_seconds() override { return std::exchange(seconds_, Seconds{}); }
 
  private:
   /// A role with those on its weights, as far as the run has come.
@@ -123,7 +123,7 @@ class RecalledTrainer final : public TrainerProcess {
   std::map<std::string, Unit> units_;
   TrainerBooks books_;
   Bytes buffer_ = 0;  ///< that passes grow and leave, until the optimizer is offloaded
-  double seconds_ = 0;
+  Seconds seconds_;
 };
 
 }  // namespace

@@ -89,6 +89,41 @@ struct Latencies {
   double collective = 0;     ///< of a collective's dispatch
   double node_hop = 0;       ///< between neighbours of a ring in one node, a step
   double network_hop = 0;    ///< between neighbours in different nodes, a step
+  double kernel = 0;         ///< of a kernel's start and end on the device
+};
+
+/// Seconds of the host's thread by event, for a process that runs eager PyTorch with Transformers' modules.
+/// `validator/pytorch/measure_times.py` measures what they are fitted to; the Python code around an operation
+/// (modules, views, arguments) is in them.
+struct HostTimes {
+  double allocation = 0;        ///< a tensor that an operation makes
+  double launch = 0;            ///< an operation's kernels
+  double product = 0;           ///< a matrix product beside that: a Linear module
+  double gradient = 0;          ///< an operation of a backward pass beside that, its recording included
+  double product_gradient = 0;  ///< a matrix product of a backward pass
+  double model_call = 0;        ///< a forward pass of a model: masks, positions, outputs
+  double token = 0;             ///< a step of `generate`
+  double recompute = 0;         ///< a checkpointed layer: saving and recomputing
+  double norm_parameter = 0;    ///< a parameter in the gradients' norm
+  double foreach_parameter = 0, fused_parameter = 0, loop_parameter = 0;  ///< one in an optimizer's step
+  double unshard = 0;          ///< FSDP: gathering a unit's parameters
+  double reduce = 0;           ///< FSDP: reducing a unit's gradients
+  double engine_step = 0;      ///< a rollout engine's scheduler, a step
+  double engine_sequence = 0;  ///< and each of its sequences
+  double segment = 0;          ///< getting or returning memory of the driver, a call
+};
+
+/// Bytes a second of what the host's memory takes part in.
+struct HostRates {
+  double from_pageable = 0;  ///< copies to the GPU
+  double to_pageable = 0;    ///< copies from the GPU into memory that was touched before
+  double first_touch = 0;    ///< new memory, page by page
+  double unmap = 0;          ///< giving it back
+  double pin = 0;            ///< new pinned memory
+  double optimizer = 0;      ///< what an optimizer on the host reads and writes
+  double device_get = 0;     ///< cudaMalloc beside its fixed part
+  double device_return = 0;  ///< cudaFree
+  double device_map = 0;     ///< cuMemCreate and cuMemMap, and back
 };
 
 struct Hardware {
@@ -114,6 +149,8 @@ struct Hardware {
 
   EfficiencyCurve matrix_efficiency, memory_efficiency, host_efficiency, collective_efficiency;
   Latencies latencies;
+  HostTimes host_times;
+  HostRates host_rates;
 };
 
 }  // namespace headroom

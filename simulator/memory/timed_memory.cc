@@ -3,35 +3,141 @@
 #include <algorithm>
 #include <utility>
 
-#include "simulator/time/rates.h"
+#include "simulator/time/kernel_seconds.h"
 
 namespace headroom {
+namespace {
+
+/// Bytes of the operands that lie on the host, where none lies on the device; 0 otherwise.
+Bytes on_host_alone(const Operation& o) {
+  Bytes bytes = 0;
+  for (const auto operands : {o.inputs, o.outputs})
+    for (const Operand& one : operands) {
+      if (one.host == kNoHostBlock) return 0;
+      bytes += bytes_of(one.dtype, one.elements);
+    }
+  return bytes;
+}
+
+HostBlock host_side(const Operation& o) {
+  for (const auto operands : {o.inputs, o.outputs})
+    for (const Operand& one : operands)
+      if (one.host != kNoHostBlock) return one.host;
+  return kNoHostBlock;
+}
+
+}  // namespace
+
+Block TimedMemory::allocate(Bytes requested, Stream stream, Label label) {
+  const Block block = inner().allocate(requested, stream, label);
+  if (!timed() || requested == 0) return block;
+  queue_.host(times() * thread_.allocation(label));
+  driver_calls();
+  return block;
+}
+
+/// What the inner memory has got from the driver since last time; giving back waits for the device.
+void TimedMemory::driver_calls() {
+  if (!driver_) return;
+  const DriverUse use = driver_();
+  if (use.reserved == reserved_) return;
+  const auto bytes = static_cast<double>(std::abs(use.reserved - reserved_));
+  const bool returned = use.reserved < reserved_;
+  reserved_ = use.reserved;
+  const HostRates& rates = hardware_.host_rates;
+  const double rate = use.maps ? rates.device_map : returned ? rates.device_return : rates.device_get;
+  if (returned) queue_.wait_all();
+  queue_.host(hardware_.host_times.segment + (rate > 0 ? bytes / rate : 0));
+}
+
+HostBlock TimedMemory::allocate_host(Bytes requested, HostKind kind, Component component) {
+  const HostBlock block = inner().allocate_host(requested, kind, component);
+  if (timed()) queue_.host(times() * blocks_.allocate(block, requested, kind), Spent::copies);
+  return block;
+}
+
+void TimedMemory::free_host(HostBlock block) {
+  if (timed()) queue_.host(times() * blocks_.free(block), Spent::copies);
+  inner().free_host(block);
+}
+
+void TimedMemory::empty_cache() {
+  inner().empty_cache();
+  if (timed()) driver_calls();
+}
+
+void TimedMemory::synchronize() {
+  inner().synchronize();
+  queue_.wait_all();
+}
+
+void TimedMemory::wait_event(StreamMark mark) {
+  inner().wait_event(mark);
+  queue_.wait_all();
+}
 
 void TimedMemory::run(const Operation& operation) {
   inner().run(operation);
-  if (timed()) seconds_ += repeat * stands_for_ * seconds(operation, hardware_, gpus_per_node_, quick_bytes_);
+  if (!timed()) return;
+  if (operation.kind == OperationKind::host_to_device || operation.kind == OperationKind::device_to_host)
+    return copy(operation);
+  if (operation.bytes == 0)
+    if (const Bytes bytes = on_host_alone(operation); bytes > 0) return host_work(operation, bytes);
+  queue_.host(times() * thread_.operation(operation));
+  const Spent spent = spent_on(operation.kind);
+  if (spent == Spent::network) queue_.host(times() * hardware_.latencies.collective);
+  queue_.launch(
+      operation.stream,
+      times() * kernel_seconds(operation, thread_.form(operation.label.operation), hardware_, gpus_per_node_),
+      spent);
+  // The sampler asks after each token whether all sequences have ended.
+  if (operation.kind == OperationKind::sample) queue_.wait(operation.stream);
+}
+
+/// A copy between host and device. With pageable memory the host takes part in it; into pinned memory it
+/// waits for what it copies, from there it goes on.
+void TimedMemory::copy(const Operation& o) {
+  const HostBlock block = host_side(o);
+  const bool down = o.kind == OperationKind::device_to_host;
+  queue_.host(times() * hardware_.latencies.host_transfer);
+  const HostRates& rates = hardware_.host_rates;
+  const double rate = down ? rates.to_pageable : rates.from_pageable;
+  if (block != kNoHostBlock && !blocks_.pinned(block) && rate > 0) {
+    queue_.wait(o.stream);
+    queue_.host(times() * (static_cast<double>(o.bytes) / rate + (down ? blocks_.first_touch(block) : 0)),
+                Spent::copies);
+    return;
+  }
+  queue_.launch(o.stream, times() * kernel_seconds(o, KernelForm::forward, hardware_, gpus_per_node_),
+                Spent::copies);
+  if (down && o.stream == 0) queue_.wait(o.stream);
+}
+
+void TimedMemory::host_work(const Operation& o, Bytes bytes) {
+  const double rate = hardware_.host_rates.optimizer;
+  queue_.host(times() * (thread_.operation(o) + (rate > 0 ? static_cast<double>(bytes) / rate : 0)));
 }
 
 void TimedMemory::begin() {
   repetition_->begin();
   watching_ = true;
   segments_.clear();
-  segment_start_ = seconds_;
+  segment_start_ = queue_.mark();
 }
 
 void TimedMemory::pause() {
   repetition_->pause();
-  if (watching_) segments_.push_back(seconds_ - segment_start_);
+  if (watching_) segments_.push_back(queue_.since(segment_start_));
 }
 
 void TimedMemory::resume() {
   repetition_->resume();
-  segment_start_ = seconds_;
+  segment_start_ = queue_.mark();
 }
 
 bool TimedMemory::closed() {
   if (!repetition_->closed()) return false;
-  segments_.push_back(seconds_ - segment_start_);
+  segments_.push_back(queue_.since(segment_start_));
   watching_ = false;
   return true;
 }
@@ -53,56 +159,7 @@ void TimedMemory::stand_for(std::int64_t times) {
 
 void TimedMemory::apply(std::size_t segment) {
   repetition_->apply(segment);
-  seconds_ += segments_[segment];
-}
-
-double TimedMemory::take_seconds() {
-  return std::exchange(seconds_, 0.0);
-}
-
-Bytes TimedMemory::bytes_within_latency(const Hardware& hardware) {
-  Bytes low = 0, high = kGiB;
-  while (high - low > 1) {
-    const Bytes middle = low + (high - low) / 2;
-    (memory_seconds(hardware, middle) > hardware.latencies.operation ? high : low) = middle;
-  }
-  return low;
-}
-
-double TimedMemory::seconds(const Operation& o, const Hardware& hardware, std::int64_t gpus_per_node,
-                            Bytes quick_bytes) {
-  const auto collective = [&](Collective kind) {
-    const std::int64_t ranks = std::max<std::int64_t>(1, o.sizes[0]);
-    return collective_seconds(hardware, kind, o.bytes,
-                              {.ranks = ranks, .nodes = std::min(ranks, ceil_div(ranks, gpus_per_node))});
-  };
-  switch (o.kind) {
-    case OperationKind::matmul:
-      return batched_product_seconds(hardware, std::max<std::int64_t>(1, o.sizes[3]), o.sizes[0], o.sizes[1],
-                                     o.sizes[2], o.dtype);
-    case OperationKind::attention_forward:
-    case OperationKind::attention_backward: {
-      // Fused attention reaches about half of the matrix rate (flash-attn 2 on Hopper).
-      constexpr double kShareOfMatrixRate = 0.5;
-      return std::max(o.flops / (kShareOfMatrixRate * hardware.matrix.of(o.dtype)),
-                      memory_seconds(hardware, o.bytes));
-    }
-    case OperationKind::host_to_device:
-    case OperationKind::device_to_host:
-      return host_transfer_seconds(hardware, o.bytes);
-    case OperationKind::all_gather:
-      return collective(Collective::all_gather);
-    case OperationKind::reduce_scatter:
-      return collective(Collective::reduce_scatter);
-    case OperationKind::all_reduce:
-      return collective(Collective::all_reduce);
-    case OperationKind::all_to_all:
-      return collective(Collective::all_to_all);
-    case OperationKind::broadcast:
-      return collective(Collective::broadcast);
-    default:
-      return o.bytes <= quick_bytes ? hardware.latencies.operation : memory_seconds(hardware, o.bytes);
-  }
+  queue_.repeat(segments_[segment]);
 }
 
 }  // namespace headroom

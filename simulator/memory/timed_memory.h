@@ -1,27 +1,47 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 #include "simulator/hardware/hardware.h"
 #include "simulator/memory/forwarding_memory.h"
 #include "simulator/memory/growing_steps.h"
+#include "simulator/time/host_blocks.h"
+#include "simulator/time/host_thread.h"
+#include "simulator/time/launch_queue.h"
 
 namespace headroom {
 
-/// Passes everything on to another Memory and adds up the seconds that the program's operations would take on
-/// a card; none where the card's rates are not known. Operations are taken one after the other: overlap of
-/// streams is not counted. Left-out repetitions take what the executed one took.
+/// What an allocator has got from its driver so far.
+struct DriverUse {
+  Bytes reserved = 0;
+  bool maps = false;  ///< in pages that are mapped one by one (expandable segments)
+};
+
+/// Passes everything on to another Memory and tells how long the program would take: a host thread that pays
+/// for Python, dispatch and driver calls and runs ahead of the device until something waits (launch_queue.h).
+/// Nothing where the card's rates are not known. Left-out repetitions take what the executed one took.
 class TimedMemory final : public ForwardingMemory, private GrowingSteps {
  public:
-  /// `nodes`: over which groups of more than `gpus_per_node` ranks are spread.
-  TimedMemory(Memory& inner, const Hardware& hardware, std::int64_t gpus_per_node)
+  /// `gpus_per_node`: larger groups of ranks are spread over nodes. `driver`: what the inner memory holds of
+  /// its device; without it driver calls cost nothing.
+  TimedMemory(Memory& inner, const Hardware& hardware, std::int64_t gpus_per_node,
+              std::function<DriverUse()> driver = {})
       : ForwardingMemory(inner),
         hardware_(hardware),
         gpus_per_node_(gpus_per_node),
-        quick_bytes_(timed() ? bytes_within_latency(hardware) : 0) {}
+        thread_(hardware.host_times),
+        blocks_(hardware.host_rates),
+        driver_(std::move(driver)) {}
 
   bool wants_operations() const override { return timed() || inner().wants_operations(); }
+  Block allocate(Bytes requested, Stream stream, Label label) override;
+  HostBlock allocate_host(Bytes requested, HostKind kind, Component component) override;
+  void free_host(HostBlock block) override;
+  void empty_cache() override;
+  void synchronize() override;
+  void wait_event(StreamMark mark) override;
   void run(const Operation& operation) override;
   Repetition* repetition() override {
     repetition_ = inner().repetition();
@@ -31,18 +51,14 @@ class TimedMemory final : public ForwardingMemory, private GrowingSteps {
   /// How many equal pieces of work the running one stands for.
   double repeat = 1;
   /// Seconds since the last call.
-  double take_seconds();
-
-  /// What one operation takes on a card whose rates are known. Work of the host takes its dispatch: profiles
-  /// have no rates of the host. What moves at most `quick_bytes` is known to stay within an operation's
-  /// latency.
-  static double seconds(const Operation& operation, const Hardware& hardware, std::int64_t gpus_per_node,
-                        Bytes quick_bytes = 0);
+  Seconds take_seconds() { return queue_.take(); }
 
  private:
   bool timed() const { return hardware_.memory_bandwidth > 0; }
-  /// The most bytes that are moved within an operation's latency, as nearly all of decoding is.
-  static Bytes bytes_within_latency(const Hardware& hardware);
+  double times() const { return repeat * stands_for_; }
+  void copy(const Operation& operation);
+  void host_work(const Operation& operation, Bytes bytes);
+  void driver_calls();
   void begin() override;
   void pause() override;
   void resume() override;
@@ -54,11 +70,16 @@ class TimedMemory final : public ForwardingMemory, private GrowingSteps {
 
   const Hardware& hardware_;
   std::int64_t gpus_per_node_;
-  Bytes quick_bytes_;
-  double seconds_ = 0, segment_start_ = 0, stands_for_ = 1;
+  HostThread thread_;
+  HostBlocks blocks_;
+  std::function<DriverUse()> driver_;
+  LaunchQueue queue_;
+  Bytes reserved_ = 0;  ///< by the driver, as last seen
+  double stands_for_ = 1;
   Repetition* repetition_ = nullptr;  ///< of the inner memory
   bool watching_ = false;
-  std::vector<double> segments_;  ///< seconds of the watched period's
+  LaunchQueue::Stretch segment_start_;
+  std::vector<LaunchQueue::Stretch> segments_;  ///< of the watched period
 };
 
 }  // namespace headroom

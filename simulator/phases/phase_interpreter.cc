@@ -11,6 +11,14 @@
 #include "simulator/phases/rollout_time.h"
 
 namespace headroom {
+namespace {
+
+void spend(const Seconds& seconds, PhaseReport& report) {
+  report.spent += seconds;
+  report.seconds = report.spent.total();
+}
+
+}  // namespace
 
 PhaseInterpreter::PhaseInterpreter(const Job& job, const Hardware& hardware, const MakeTrainer& make_trainer,
                                    const Pool& pool, std::int64_t rank, Machine* machine)
@@ -227,6 +235,7 @@ Status PhaseInterpreter::empty_caches(Rows& rows) {
   for (auto& [slot, trainer] : trainers_) {
     ProcessPhase& row = rows.at(slot);
     HEADROOM_TRY(trainer.run->act(empty, 0));
+    static_cast<void>(trainer.run->take_seconds());  // a phase's time ends before
     account_for(trainer, slot, row);
     row.reserved_after_empty = trainer.run->now().reserved;
   }
@@ -246,7 +255,7 @@ Result<bool> PhaseInterpreter::act(const Action& action, int step, PhaseReport& 
   RunningTrainer* t = trainer_of(action.role, slot);
   if (t == nullptr) return false;
   HEADROOM_TRY(act_trainer(*t, slot, action, step, rows.at(slot)));
-  report.seconds += t->run->take_seconds();
+  spend(t->run->take_seconds(), report);
   return true;
 }
 
@@ -318,7 +327,7 @@ Status PhaseInterpreter::act_engine(RunningEngine& e, const Action& action, Phas
     return {};
   }
   if (action.verb == Verb::generate)
-    report.seconds += rollout_seconds(job_, *e.engine, e.state.account(), hardware_);
+    spend(rollout_seconds(job_, *e.engine, e.state.account(), hardware_), report);
   if (machine_ != nullptr) {
     HEADROOM_ASSIGN(const bool held,
                     machine_->neighbour(e.name, effect.highest.total(), effect.after.total()));

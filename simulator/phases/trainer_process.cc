@@ -47,6 +47,7 @@ class CountedBlocks {
   std::int64_t segments() const { return 0; }
   std::int64_t retries() const { return 0; }
   Bytes inactive_split() const { return 0; }
+  DriverUse driver_use() const { return {.reserved = memory_.reserved()}; }
 
  private:
   CountingMemory memory_;
@@ -113,6 +114,9 @@ class SimulatedBlocks {
   std::int64_t segments() const { return allocator().statistics().all.segment.current; }
   std::int64_t retries() const { return allocator().statistics().num_alloc_retries; }
   Bytes inactive_split() const { return allocator().inactive_split(); }
+  DriverUse driver_use() const {
+    return {.reserved = allocator().reserved(), .maps = settings_.expandable_segments};
+  }
 
  private:
   const allocator::CachingAllocator& allocator() const { return memory_.allocator(); }
@@ -134,7 +138,7 @@ class ProgramProcess final : public TrainerProcess {
   ProgramProcess(const Job& job, const Pool& pool, const Hardware& hardware, std::int64_t rank,
                  Arguments&&... arguments)
       : blocks_(std::forward<Arguments>(arguments)...),
-        timed_(blocks_.memory(), hardware, pool.gpus_per_node),
+        timed_(blocks_.memory(), hardware, pool.gpus_per_node, [this] { return blocks_.driver_use(); }),
         program_(job, timed_, trainer::traits_of(hardware), rank) {
     program_.repeat = &timed_.repeat;
     program_.unused = [this] {
@@ -168,7 +172,7 @@ class ProgramProcess final : public TrainerProcess {
   bool left_out_wrongly() const override { return blocks_.left_out_wrongly(); }
   State now() const override { return blocks_.now(); }
   Piece take_piece() override { return blocks_.take_piece(); }
-  double take_seconds() override { return timed_.take_seconds(); }
+  Seconds take_seconds() override { return timed_.take_seconds(); }
   std::optional<std::string> out_of_memory() const override { return blocks_.out_of_memory(); }
   std::int64_t allocations() const override { return blocks_.allocations(); }
   std::int64_t peak_allocation() const override { return blocks_.peak_allocation(); }

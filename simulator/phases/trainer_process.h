@@ -9,6 +9,7 @@
 #include "simulator/hardware/hardware.h"
 #include "simulator/job/job.h"
 #include "simulator/phases/device_run.h"
+#include "simulator/time/seconds.h"
 
 namespace headroom {
 
@@ -48,7 +49,7 @@ class TrainerProcess {
   virtual State now() const = 0;
   /// Peaks and seconds since the last call.
   virtual Piece take_piece() = 0;
-  virtual double take_seconds() = 0;
+  virtual Seconds take_seconds() = 0;
 
   virtual std::optional<std::string> out_of_memory() const { return std::nullopt; }
   virtual std::int64_t allocations() const { return 0; }

@@ -8,6 +8,7 @@
 
 #include "models/base/bytes.h"
 #include "simulator/memory/component.h"
+#include "simulator/time/seconds.h"
 
 namespace headroom {
 
@@ -46,6 +47,7 @@ struct PhaseReport {
   std::optional<Bytes> expected_device;  ///< the same with expected instead of longest sequences, when asked
   Bytes margin = 0;
   double seconds = 0;
+  Seconds spent;  ///< of these, on what
   Breakdown at_peak_device, at_peak_host;
   std::vector<ProcessPhase> processes;
   bool bounded = false;  ///< an upper bound (overlapping phases), not an executed interleaving

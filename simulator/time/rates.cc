@@ -38,8 +38,9 @@ double batched_product_seconds(const Hardware& hardware, std::int64_t count, std
   const double moved = batch * (operand * inner * (rows + columns) + std::max(operand, 2.0) * rows * columns);
   const double rate = tf32 && dtype == DType::fp32 && hardware.matrix.tf32 > 0 ? hardware.matrix.tf32
                                                                                : hardware.matrix.of(dtype);
-  return std::max({hardware.latencies.operation, hardware.matrix_efficiency.seconds(flops / rate),
-                   hardware.memory_efficiency.seconds(moved / hardware.memory_bandwidth)});
+  return hardware.latencies.kernel +
+         std::max(hardware.matrix_efficiency.seconds(flops / rate),
+                  hardware.memory_efficiency.seconds(moved / hardware.memory_bandwidth));
 }
 
 double matrix_product_seconds(const Hardware& hardware, std::int64_t m, std::int64_t n, std::int64_t k,
@@ -48,8 +49,8 @@ double matrix_product_seconds(const Hardware& hardware, std::int64_t m, std::int
 }
 
 double memory_seconds(const Hardware& hardware, Bytes moved) {
-  return std::max(hardware.latencies.operation,
-                  hardware.memory_efficiency.seconds(static_cast<double>(moved) / hardware.memory_bandwidth));
+  return hardware.latencies.kernel +
+         hardware.memory_efficiency.seconds(static_cast<double>(moved) / hardware.memory_bandwidth);
 }
 
 double host_transfer_seconds(const Hardware& hardware, Bytes bytes) {
@@ -58,7 +59,7 @@ double host_transfer_seconds(const Hardware& hardware, Bytes bytes) {
 }
 
 double collective_seconds(const Hardware& hardware, Collective collective, Bytes bytes, RankGroup group) {
-  if (group.ranks <= 1) return hardware.latencies.operation;
+  if (group.ranks <= 1) return hardware.latencies.kernel;
   const auto message = static_cast<double>(bytes);
   const auto ranks = static_cast<double>(group.ranks);
   const double part = message * (ranks - 1) / ranks;
@@ -85,8 +86,8 @@ double collective_seconds(const Hardware& hardware, Collective collective, Bytes
       steps = 1;
       break;
   }
-  return std::max(hardware.latencies.collective,
-                  hops(hardware, group, steps) + hardware.collective_efficiency.seconds(ideal));
+  return hardware.latencies.kernel + hops(hardware, group, steps) +
+         hardware.collective_efficiency.seconds(ideal);
 }
 
 }  // namespace headroom

@@ -10,10 +10,9 @@ namespace headroom {
 
 /// Seconds of single operations on a profile: pure functions, monotonic in size.
 ///
-/// The model is a roofline with measured efficiency: an operation takes the longest of its arithmetic at the
-/// matrix rate, its traffic at the memory rate and its dispatch, where both rates are cut by the profile's
-/// efficiency curves. Dispatch counts once, as a floor: eager execution queues operations ahead, so a kernel
-/// that runs longer than the dispatch of the next hides it.
+/// The model is a roofline with measured efficiency: beside a kernel's start and end an operation takes the
+/// longer of its arithmetic at the matrix rate and its traffic at the memory rate, both cut by the profile's
+/// efficiency curves. Dispatch is the host's and counts there (host_seconds.h, launch_queue.h).
 
 /// [m, k] × [k, n] with operands of `dtype` and a result of the same type (2 bytes for 1-byte operands).
 /// `tf32`: fp32 operands on the TF32 units.

@@ -14,13 +14,26 @@ namespace {
 const std::uint16_t kState = operation_name("adamw_state"), kSqrt = operation_name("aten::_foreach_sqrt"),
                     kLoopSqrt = operation_name("aten::sqrt"), kDiv = operation_name("aten::div"),
                     kNorm = operation_name("aten::_foreach_norm"), kStack = operation_name("aten::stack"),
-                    kStep = operation_name("aten::_fused_adamw_"),
+                    kFusedStep = operation_name("aten::_fused_adamw_"),
+                    kForeachStep = operation_name("aten::_foreach_adamw_"),
+                    kLoopStep = operation_name("aten::adamw"),
                     kLinalg = operation_name("aten::linalg_vector_norm"), kPow = operation_name("aten::pow"),
                     kAllReduce = operation_name("all_reduce"),
                     kReciprocal = operation_name("aten::reciprocal"), kClamp = operation_name("aten::clamp");
 
 /// Elements one block of a multi-tensor kernel handles.
 constexpr std::int64_t kChunk = 65536;
+
+std::uint16_t step_name(OptimizerImplementation implementation) {
+  switch (implementation) {
+    case OptimizerImplementation::foreach_:
+      return kForeachStep;
+    case OptimizerImplementation::loop:
+      return kLoopStep;
+    default:
+      return kFusedStep;
+  }
+}
 
 // bitsandbytes: smaller parameters keep fp32 states; elements that share a maximum; numbers of a code book.
 constexpr std::int64_t kLeast8bit = 4096, kBlock8bit = 256, kCode8bit = 256;
@@ -98,7 +111,7 @@ void AdamW::step() {
       Tensor root = elementwise(kLoopSqrt, p.dtype(), {&state.square_average});
       quotient = plain(kDiv, p.dtype(), std::move(root));
     }
-    adamw_work(tape_, kStep, p, p.grad(), state.average, state.square_average);
+    adamw_work(tape_, step_name(implementation_), p, p.grad(), state.average, state.square_average);
   }
   while (!roots.empty()) roots.pop_back();
 }

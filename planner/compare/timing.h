@@ -1,0 +1,37 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "planner/compare/comparison.h"
+
+namespace headroom::compare {
+
+/// One measured time beside its prediction, in seconds.
+struct TimedRow {
+  std::string run, phase;  ///< phase: `step` for all phases of a step together
+  int step = 0;
+  double predicted = 0, measured = 0;
+  Seconds spent;  ///< predicted
+
+  double error() const { return 100 * (predicted / measured - 1); }  ///< signed, in percent
+};
+
+/// Rows with measured seconds, from step 1 on: the first step also loads kernels and tunes, which is told
+/// apart. `whole`: each step's rows added up.
+std::vector<TimedRow> timed_rows(const std::vector<Row>& rows, bool whole = false);
+
+/// Of the errors' sizes, in percent.
+struct TimeSummary {
+  std::size_t rows = 0;
+  double median = 0, p90 = 0, worst = 0;
+  double median_ratio = 0;  ///< predicted to measured
+  double spearman = 0;      ///< of predicted and measured
+};
+TimeSummary summarise(std::span<const TimedRow> rows);
+
+/// docs/TIME.md: summaries by phase, then every row with its signed error and where the seconds go.
+std::string time_document(const std::vector<Row>& rows);
+
+}  // namespace headroom::compare

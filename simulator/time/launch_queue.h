@@ -1,0 +1,57 @@
+#pragma once
+
+#include <array>
+
+#include "simulator/memory/operation.h"
+#include "simulator/time/seconds.h"
+
+namespace headroom {
+
+/// One process's two clocks. Its host thread works and launches kernels; a stream runs them in order, each no
+/// earlier than it was launched, and the host goes on at once. The device runs behind until something waits.
+/// How far the later clock gets is the phase's time; each advance counts to what caused it.
+class LaunchQueue {
+ public:
+  void host(double seconds, Spent what = Spent::host) {
+    host_ += seconds;
+    advance(host_, what);
+  }
+  void launch(Stream stream, double seconds, Spent what) {
+    double& end = streams_[stream % kStreams];
+    if (end < host_) end = host_;
+    end += seconds;
+    busy_ += seconds;
+    advance(end, what);
+  }
+  /// The host waits for what was launched.
+  void wait(Stream stream);
+  void wait_all();
+  /// What was launched on `stream` goes on when that of `other` is done.
+  void follow(Stream stream, Stream other);
+
+  /// What a stretch of work added. Doing it again adds as much to each clock.
+  struct Stretch {
+    double host = 0, busy = 0;
+    Seconds spent;
+  };
+  Stretch mark() const { return {host_, busy_, spent_}; }
+  Stretch since(const Stretch& mark) const;
+  void repeat(const Stretch& stretch);
+
+  /// Seconds since the last call, all work done.
+  Seconds take();
+
+ private:
+  static constexpr std::size_t kStreams = 8;
+  void advance(double to, Spent what) {
+    if (to <= latest_) return;
+    spent_[what] += to - latest_;
+    latest_ = to;
+  }
+
+  double host_ = 0, latest_ = 0, busy_ = 0;
+  std::array<double, kStreams> streams_{};
+  Seconds spent_;
+};
+
+}  // namespace headroom

@@ -1,0 +1,45 @@
+#include "planner/compare/timing.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/compare/corpus.h"
+#include "tests/support/data.h"
+
+namespace headroom::compare {
+namespace {
+
+const Corpus& recorded() {
+  static const Corpus kCorpus = *read_corpus({test::data("rlhf"), test::data("time")});
+  return kCorpus;
+}
+
+std::vector<Row> on_a_quiet_card() {
+  std::vector<Row> out;
+  for (const RecordedRun& run : recorded().runs)
+    if (run.group == "time") out.insert(out.end(), run.rows.begin(), run.rows.end());
+  return out;
+}
+
+TEST(Timing, FollowsRecordingsOnAQuietCard) {
+  const TimeSummary phases = summarise(timed_rows(on_a_quiet_card()));
+  EXPECT_GE(phases.rows, 40u);
+  EXPECT_LE(phases.median, 12);
+  EXPECT_GE(phases.spearman, 0.97);
+  EXPECT_LE(summarise(timed_rows(on_a_quiet_card(), true)).median, 15);
+}
+
+// Most shared their card: the same phase of two steps differs by up to a half.
+TEST(Timing, FollowsAllRecordings) {
+  const TimeSummary phases = summarise(timed_rows(recorded().rows()));
+  EXPECT_LE(phases.median, 24);
+  EXPECT_LE(phases.p90, 56);
+  EXPECT_GE(phases.spearman, 0.97);
+}
+
+TEST(Timing, SpendsAllOfItsSeconds) {
+  for (const TimedRow& row : timed_rows(recorded().rows()))
+    EXPECT_NEAR(row.predicted, row.spent.total(), 1e-9) << row.run << " " << row.phase;
+}
+
+}  // namespace
+}  // namespace headroom::compare
