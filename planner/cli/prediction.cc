@@ -103,8 +103,12 @@ void add_expected(const Report& expected, Report& report) {
   for (std::size_t d = 0; d < std::min(report.devices.size(), expected.devices.size()); ++d) {
     std::vector<PhaseReport>& phases = report.devices[d].phases;
     const std::vector<PhaseReport>& others = expected.devices[d].phases;
-    for (std::size_t i = 0; i < std::min(phases.size(), others.size()); ++i)
+    for (std::size_t i = 0; i < std::min(phases.size(), others.size()); ++i) {
       phases[i].expected_device = others[i].peak_device;
+      // Memory is decided by the longest sequences, time by the usual ones.
+      phases[i].seconds = others[i].seconds;
+      phases[i].spent = others[i].spent;
+    }
   }
 }
 

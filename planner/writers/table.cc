@@ -82,6 +82,33 @@ std::string phase_rows(const DeviceReport& device, const Report& report, const T
   return columns.text("  ");
 }
 
+/// The last step's phases: how long each takes and what it waits for.
+std::string time_rows(const DeviceReport& device) {
+  constexpr double kShown = 5e-4;
+  int last = -1;
+  for (const PhaseReport& phase : device.phases) last = std::max(last, phase.step);
+  std::vector<Align> alignment(2 + kSpentKinds, Align::right);
+  alignment.front() = Align::left;
+  Columns columns(std::move(alignment));
+  std::vector<std::string> head = {fmt::format("seconds of step {}", last), "all"};
+  for (std::size_t i = 0; i < kSpentKinds; ++i) head.emplace_back(name(static_cast<Spent>(i)));
+  columns.add(std::move(head));
+  Seconds sum;
+  const auto add = [&](const std::string& what, const Seconds& spent) {
+    std::vector<std::string> row = {what, fmt::format("{:.3f}", spent.total())};
+    for (const double part : spent.by) row.push_back(part < kShown ? "" : fmt::format("{:.3f}", part));
+    columns.add(std::move(row));
+  };
+  for (const PhaseReport& phase : device.phases) {
+    if (phase.step != last || !phase.within.empty() || phase.seconds < kShown) continue;
+    add(printable(phase.phase), phase.spent);
+    sum += phase.spent;
+  }
+  if (sum.total() < kShown) return "";
+  add("the step", sum);
+  return columns.text("  ");
+}
+
 std::string components(const Breakdown& breakdown) {
   std::vector<Component> order;
   for (std::size_t i = 0; i < kComponents; ++i)
@@ -212,6 +239,7 @@ std::string table(const Report& report, const TableStyle& style) {
   out += coloured(verdict(report), report.fits ? "32" : "31", style) + "\n";
   for (const DeviceReport& device : report.devices) {
     out += "\n" + device_name(device) + ", GiB\n" + phase_rows(device, report, style);
+    if (const std::string times = time_rows(device); !times.empty()) out += "\n" + times;
     if (!device.holders.empty()) out += "\n" + holders(device);
   }
   if (const PeakPlace place = highest(report); place.phase != nullptr) {

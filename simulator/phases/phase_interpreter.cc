@@ -7,11 +7,27 @@
 #include <utility>
 
 #include "simulator/device/process.h"
+#include "simulator/job/batching.h"
 #include "simulator/job/standard_step.h"
 #include "simulator/phases/rollout_time.h"
 
 namespace headroom {
 namespace {
+
+/// A pipeline's stage waits for the first micro-batch to come and for the last to go: with m micro-batches and
+/// p stages, each cut into v parts, (p − 1) / (m v) of its own work. After: Narayanan et al., "Efficient
+/// large-scale language model training on GPU clusters using Megatron-LM" (2021).
+Seconds with_bubble(Seconds seconds, const Job& job, const Action& action) {
+  const Role* role = job.role(action.role);
+  const bool pass = action.verb == Verb::train || action.verb == Verb::forward;
+  if (role == nullptr || !pass || role->parallel.pipeline <= 1) return seconds;
+  const Pass which = action.verb == Verb::train ? Pass::train : Pass::forward;
+  const std::int64_t count = micro_batches(job, *role, which, job.batch.sequence_length()).count;
+  const auto parts = static_cast<double>(std::max<std::int64_t>(1, count) *
+                                         std::max<std::int64_t>(1, role->parallel.virtual_pipeline));
+  seconds[Spent::waiting] += seconds.total() * static_cast<double>(role->parallel.pipeline - 1) / parts;
+  return seconds;
+}
 
 void spend(const Seconds& seconds, PhaseReport& report) {
   report.spent += seconds;
@@ -255,7 +271,7 @@ Result<bool> PhaseInterpreter::act(const Action& action, int step, PhaseReport& 
   RunningTrainer* t = trainer_of(action.role, slot);
   if (t == nullptr) return false;
   HEADROOM_TRY(act_trainer(*t, slot, action, step, rows.at(slot)));
-  spend(t->run->take_seconds(), report);
+  spend(with_bubble(t->run->take_seconds(), job_, action), report);
   return true;
 }
 

@@ -34,7 +34,9 @@ Load load_of(const Job& job, const Engine& engine, const engine::Account& accoun
   out.prompt =
       job.lengths.mean_prompt > 0 ? job.lengths.mean_prompt : static_cast<double>(job.batch.prompt_length);
   out.cap = static_cast<double>(job.batch.response_length);
-  out.response = job.lengths.mean_response > 0 ? std::min(out.cap, job.lengths.mean_response) : out.cap;
+  out.response = job.lengths.mean_response > 0 ? job.lengths.mean_response : out.cap;
+  // A job at its usual lengths knows its longest sequence beside them.
+  out.cap = std::max({out.cap, out.response, static_cast<double>(job.lengths.max_total) - out.prompt});
   const double held = static_cast<double>(account.tokens) / std::max(1.0, out.prompt + out.response);
   out.at_once = std::clamp(std::min(static_cast<double>(engine.max_sequences), held), 1.0, out.sequences);
   return out;
