@@ -107,9 +107,15 @@ class Decoding {
   double reductions(Bytes tokens, double times) const {
     if (engine_.tensor <= 1) return 0;
     const Bytes message = tokens * engine_.model->decoder.hidden * element_size(engine_.weights);
-    return times * 2 * static_cast<double>(engine_.model->decoder.layers) *
-           collective_seconds(hardware_, Collective::all_reduce, message,
-                              {.ranks = engine_.tensor, .nodes = 1});
+    double each = collective_seconds(hardware_, Collective::all_reduce, message,
+                                     {.ranks = engine_.tensor, .nodes = 1});
+    // Engines reduce small messages in one kernel in which every rank reads all others' over NVLink (vLLM's and
+    // SGLang's custom all-reduce).
+    if (hardware_.links.nvlink > 0)
+      each = std::min(each, hardware_.latencies.kernel + 2 * hardware_.latencies.node_hop +
+                                static_cast<double>(message) * static_cast<double>(engine_.tensor - 1) /
+                                    hardware_.links.nvlink);
+    return times * 2 * static_cast<double>(engine_.model->decoder.layers) * each;
   }
 
   const Engine& engine_;
