@@ -22,7 +22,7 @@ def recipe_of(row):
 
 
 def predict(row, path):
-    gpu = "b200" if "GB200" in row["hardware"]["gpu"] else "h100"
+    gpu = "gb200" if "GB200" in row["hardware"]["gpu"] else "h100"
     model = ["--model", "deepseek-ai/DeepSeek-V3"] if "deepseek-v3" in row["id"] else []
     lengths = f"mean={int(row['measured']['g_average_seq_len_tokens'])},max={row['config']['table']['t_max_seq']}"
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
