@@ -53,6 +53,17 @@ double memory_share(const Operation& o, KernelForm form) {
   return 1;
 }
 
+/// A product by its arithmetic and its traffic; grouped ones (experts) read every group's weights. Operands
+/// decide the units: sums may go into wider numbers. fp32 runs on the TF32 units, as loops that allow it do.
+double product_seconds(const Operation& o, const Hardware& hardware) {
+  const DType dtype = o.inputs.empty() ? o.dtype : o.inputs.front().dtype;
+  const bool tf32 = dtype == DType::fp32 && hardware.matrix.tf32 > 0;
+  const double rate = tf32 ? hardware.matrix.tf32 : hardware.matrix.of(dtype);
+  const double moved = static_cast<double>(o.bytes) / hardware.memory_bandwidth;
+  return hardware.latencies.kernel + std::max(hardware.matrix_efficiency.seconds(o.flops / rate),
+                                              hardware.memory_efficiency.seconds(moved));
+}
+
 double group_seconds(const Operation& o, Collective kind, const Hardware& hardware,
                      std::int64_t gpus_per_node) {
   const std::int64_t ranks = std::max<std::int64_t>(1, o.sizes[0]);
@@ -104,9 +115,7 @@ double kernel_seconds(const Operation& o, KernelForm form, const Hardware& hardw
                       std::int64_t gpus_per_node) {
   switch (o.kind) {
     case OperationKind::matmul:
-      // Torch-like programs allow TF32 for products of fp32.
-      return batched_product_seconds(hardware, std::max<std::int64_t>(1, o.sizes[3]), o.sizes[0], o.sizes[1],
-                                     o.sizes[2], o.dtype, true);
+      return product_seconds(o, hardware);
     case OperationKind::attention_forward:
       return attention_seconds(hardware, o.dtype, o.flops, o.bytes, o.sizes[1], o.sizes[2], o.sizes[5],
                                false);
