@@ -6,6 +6,7 @@
 
 #include "planner/configuration/override.h"
 #include "planner/frameworks/chatlearn/read.h"
+#include "planner/frameworks/deepspeed_chat/loop.h"
 #include "planner/frameworks/deepspeed_chat/read.h"
 #include "planner/frameworks/job/framework.h"
 #include "planner/frameworks/nemo_rl/read.h"
@@ -13,6 +14,7 @@
 #include "planner/frameworks/settings/arguments.h"
 #include "planner/frameworks/recognised.h"
 #include "planner/frameworks/torch/read.h"
+#include "planner/frameworks/trl/loops.h"
 #include "planner/frameworks/trl/read.h"
 #include "planner/frameworks/verl/knobs.h"
 #include "planner/frameworks/verl/read.h"
@@ -73,7 +75,8 @@ std::span<const Framework> frameworks() {
                 .knobs = nullptr,
                 .with = nullptr,
                 .settings_of = nullptr,
-                .write = nullptr},
+                .write = nullptr,
+                .loops = deepspeed_chat::kLoops},
       Framework{.name = "trl",
                 .summary = "TRL's GRPOTrainer with its own generate, on one GPU",
                 .detect = trl::detect,
@@ -81,7 +84,8 @@ std::span<const Framework> frameworks() {
                 .knobs = nullptr,
                 .with = nullptr,
                 .settings_of = nullptr,
-                .write = nullptr},
+                .write = nullptr,
+                .loops = trl::kLoops},
       Framework{.name = "torch",
                 .summary = "a plain PyTorch loop: PPO or GRPO with Transformers models",
                 .detect = torch::detect,
@@ -92,6 +96,13 @@ std::span<const Framework> frameworks() {
                 .write = nullptr},
   };
   return table;
+}
+
+std::vector<const LoopKind*> loops() {
+  std::vector<const LoopKind*> out;
+  for (const Framework& framework : frameworks())
+    out.insert(out.end(), framework.loops.begin(), framework.loops.end());
+  return out;
 }
 
 const Framework* find_framework(std::string_view name) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/frameworks/read_job.h"
+#include "simulator/job/loop_kind.h"
 
 namespace headroom {
 
@@ -29,10 +30,14 @@ struct Framework {
   /// The files with `settings` changed, in the same schema generation, as text; unknown keys are kept.
   Result<std::string> (*write)(const ReadJob& read, std::span<const Setting> settings,
                                const WriteHeader& header);
+  std::span<const LoopKind* const> loops = {};  ///< of trainers whose code is their own
 };
 
 /// Every framework, in the order in which detection asks them.
 std::span<const Framework> frameworks();
+
+/// Every trainer's own loop, framework by framework.
+std::vector<const LoopKind*> loops();
 
 /// By name; null when unknown.
 const Framework* find_framework(std::string_view name);

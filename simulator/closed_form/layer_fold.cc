@@ -67,7 +67,7 @@ bool offloads(const Job& job, const Role& role) {
 bool grows_evenly(const Job& job) {
   return std::all_of(job.roles.begin(), job.roles.end(), [&](const Role& role) {
     const ShardingKind kind = role.sharding.kind;
-    return role.trainer == TrainerCode::plain && role.parallel.pipeline == 1 &&
+    return role.loop == nullptr && role.parallel.pipeline == 1 &&
            (kind == ShardingKind::none || kind == ShardingKind::fsdp1 || kind == ShardingKind::fsdp2 ||
             (kind == ShardingKind::megatron && !offloads(job, role)));
   });

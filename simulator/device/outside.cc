@@ -62,20 +62,18 @@ void OutsideGrowth::use(Verb verb) {
   groups_ = std::move(later);
 }
 
-void OutsideGrowth::begin(const Action& action) {
-  if (action.verb == Verb::train) use(Verb::forward);
-  use(action.verb);
-  // Without an engine responses come from elsewhere.
-  const bool generates = action.verb == Verb::generate && !action.engine.empty();
-  const bool trains = action.verb == Verb::train || action.verb == Verb::loss;
+void OutsideGrowth::begin(const Action& action, const Role* role) {
+  const ModelWork work = model_work(action, role);
+  const bool passes = work == ModelWork::forward || work == ModelWork::train;
+  if (passes) use(Verb::forward);
+  use(work == ModelWork::train ? Verb::train : action.verb);
   now_.context += std::exchange(unloaded_.first, 0);
-  if (generates || trains || action.verb == Verb::forward) {
-    now_.context += std::exchange(unloaded_.forward, 0);
-    now_.workspaces += std::exchange(cublas_handle_, 0);
-    now_.communicators += std::exchange(peers_, 0);
-  }
-  if (generates) now_.context += std::exchange(unloaded_.generate, 0);
-  if (trains) now_.context += std::exchange(unloaded_.train, 0);
+  if (work == ModelWork::none) return;
+  now_.context += std::exchange(unloaded_.forward, 0);
+  now_.workspaces += std::exchange(cublas_handle_, 0);
+  now_.communicators += std::exchange(peers_, 0);
+  if (work == ModelWork::generate) now_.context += std::exchange(unloaded_.generate, 0);
+  if (work == ModelWork::train) now_.context += std::exchange(unloaded_.train, 0);
 }
 
 }  // namespace headroom

@@ -7,7 +7,7 @@
 #include "simulator/device/process.h"
 #include "simulator/hardware/hardware.h"
 #include "simulator/job/job.h"
-#include "simulator/job/step.h"
+#include "simulator/job/loop_kind.h"
 
 namespace headroom {
 
@@ -33,8 +33,8 @@ class OutsideGrowth {
   /// The groups of a Megatron rank, each made by the first action that uses it.
   OutsideGrowth(const Hardware& hardware, std::vector<GroupUse> groups);
 
-  /// `action` is about to run: takes what it needs for the first time.
-  void begin(const Action& action);
+  /// `action` of `role` (null: of none) is about to run: takes what it needs for the first time.
+  void begin(const Action& action, const Role* role = nullptr);
   const OutsideAllocator& now() const { return now_; }
 
  private:

@@ -18,6 +18,13 @@ inline Action role_action(Verb verb, std::string role, Output output = Output::l
   return action;
 }
 
+/// A procedure of the role's own loop.
+inline Action call_action(std::string role, std::string call) {
+  Action action = role_action(Verb::call, std::move(role));
+  action.call = std::move(call);
+  return action;
+}
+
 /// Residency of some parts (bits of Parts) of a role.
 inline Action parts_action(Verb verb, std::string role, unsigned parts) {
   Action action = role_action(verb, std::move(role));

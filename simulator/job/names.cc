@@ -84,12 +84,7 @@ constexpr Names<HeadKind, 3> kHeadKind = {{{HeadKind::language_model, "language_
                                            {HeadKind::scalar, "scalar"},
                                            {HeadKind::sequence_classification, "sequence_classification"}}};
 
-constexpr Names<TrainerCode, 4> kTrainerCode = {{{TrainerCode::plain, "plain"},
-                                                 {TrainerCode::deepspeed_chat, "deepspeed_chat"},
-                                                 {TrainerCode::trl_grpo, "trl_grpo"},
-                                                 {TrainerCode::trl_ppo, "trl_ppo"}}};
-
-constexpr Names<Verb, 32> kVerb = {{{Verb::join_group, "join_group"},
+constexpr Names<Verb, 28> kVerb = {{{Verb::join_group, "join_group"},
                                     {Verb::take_prompts, "take_prompts"},
                                     {Verb::drop_prompts, "drop_prompts"},
                                     {Verb::take_rewards, "take_rewards"},
@@ -104,11 +99,7 @@ constexpr Names<Verb, 32> kVerb = {{{Verb::join_group, "join_group"},
                                     {Verb::forward, "forward"},
                                     {Verb::experience, "experience"},
                                     {Verb::train, "train"},
-                                    {Verb::gather_logprobs, "gather_logprobs"},
-                                    {Verb::drop_outputs, "drop_outputs"},
-                                    {Verb::loss, "loss"},
-                                    {Verb::backward, "backward"},
-                                    {Verb::optimizer_step, "optimizer_step"},
+                                    {Verb::call, "call"},
                                     {Verb::reset_peaks, "reset_peaks"},
                                     {Verb::generate, "generate"},
                                     {Verb::start_engine, "start_engine"},
@@ -122,10 +113,8 @@ constexpr Names<Verb, 32> kVerb = {{{Verb::join_group, "join_group"},
                                     {Verb::expandable_on, "expandable_on"},
                                     {Verb::expandable_off, "expandable_off"}}};
 
-constexpr Names<Output, 4> kOutput = {{{Output::logprobs, "logprobs"},
-                                       {Output::values, "values"},
-                                       {Output::rewards, "rewards"},
-                                       {Output::logits, "logits"}}};
+constexpr Names<Output, 3> kOutput = {
+    {{Output::logprobs, "logprobs"}, {Output::values, "values"}, {Output::rewards, "rewards"}}};
 
 constexpr Names<DType, 11> kDType = {{{DType::fp32, "fp32"},
                                       {DType::fp16, "fp16"},
@@ -172,7 +161,6 @@ HEADROOM_ENUM_NAMES(Entropy, kEntropy)
 HEADROOM_ENUM_NAMES(AttentionImplementation, kAttention)
 HEADROOM_ENUM_NAMES(AttentionKernel, kAttentionKernel)
 HEADROOM_ENUM_NAMES(HeadKind, kHeadKind)
-HEADROOM_ENUM_NAMES(TrainerCode, kTrainerCode)
 HEADROOM_ENUM_NAMES(Verb, kVerb)
 HEADROOM_ENUM_NAMES(Output, kOutput)
 HEADROOM_ENUM_NAMES(DType, kDType)

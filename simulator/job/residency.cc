@@ -5,27 +5,13 @@
 #include <algorithm>
 #include <map>
 
+#include "simulator/job/loop_kind.h"
 #include "simulator/job/names.h"
 
 namespace headroom {
 namespace {
 
 constexpr int kStepsFollowed = 3;
-
-/// What an action needs on the device; gradients are made where they are missing.
-unsigned needed(const Action& action) {
-  switch (action.verb) {
-    case Verb::forward:
-    case Verb::loss:
-      return kWeights;
-    case Verb::generate:
-      return action.engine.empty() || action.role.empty() ? 0u : unsigned{kWeights};
-    case Verb::train:
-      return kWeights | kOptimizer | kMasterWeights;
-    default:
-      return 0;
-  }
-}
 
 const char* text(unsigned parts) {
   return (parts & kWeights) != 0     ? "weights"
@@ -55,7 +41,7 @@ class Residency {
     if (action.verb == Verb::build) away = 0;
     if (action.verb == Verb::offload || action.verb == Verb::release) away |= action.parts;
     if (action.verb == Verb::load) away &= ~action.parts;
-    const unsigned missing = needed(action) & away;
+    const unsigned missing = parts_needed(action, role) & away;
     if (missing == 0) return {};
     return fail(Error{.message = fmt::format("expected the {} of role {} on the device, where an earlier "
                                              "offload or release took them away; load them first",

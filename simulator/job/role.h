@@ -31,6 +31,11 @@ struct Precision {
 /// zero0: DeepSpeed's engine around an unsharded model (its own mixed-precision optimizer, flat weights).
 enum class ShardingKind { none, data_parallel, fsdp1, fsdp2, zero0, zero1, zero2, zero3, megatron };
 
+constexpr bool is_zero(ShardingKind kind) {
+  return kind == ShardingKind::zero0 || kind == ShardingKind::zero1 || kind == ShardingKind::zero2 ||
+         kind == ShardingKind::zero3;
+}
+
 /// How weights, gradients and optimizer states are spread over data-parallel ranks, and when they are
 /// gathered.
 struct Sharding {
@@ -157,8 +162,7 @@ struct MicroBatch {
   bool operator==(const MicroBatch&) const = default;
 };
 
-/// Whose trainer code runs a role's passes: what it keeps between them, how its losses are written.
-enum class TrainerCode { plain, deepspeed_chat, trl_grpo, trl_ppo };
+struct LoopKind;
 
 /// A model with a part to play: actor, ref, critic, reward.
 struct Role {
@@ -181,7 +185,8 @@ struct Role {
   LossSpec loss;
   AttentionImplementation attention = AttentionImplementation::sdpa;
   AttentionKernel attention_kernel = AttentionKernel::by_gpu;  ///< one for all roles of a process
-  TrainerCode trainer = TrainerCode::plain;
+  const LoopKind* loop =
+      nullptr;                  ///< of a trainer whose code is its own (loop_kind.h); null: plain or packed
   bool attention_mask = false;  ///< an explicit mask is passed
   bool padded = false;          ///< ... which has zeros: prompts are shorter than the cap
   bool fused_kernels = false;   ///< Liger: fused norm, rotary and SwiGLU
@@ -191,10 +196,13 @@ struct Role {
   MicroBatch train, forward;
   bool loads_on_every_rank =
       false;  ///< at init every rank holds the whole model on the host, not only one a shard group
-  bool built_on_host = false;  ///< the model is made on the host and comes to the device as it is sharded;
-                               ///< false: whole on the device first
-  bool offload_pinned = true;  ///< offloaded weights lie in pinned host memory
-  bool model_in_shared_memory = false;  ///< the model's files are first copied to /dev/shm
+  bool built_on_host = false;  ///< the model is made on the host and comes to the device after that: module
+                               ///< by module, or as it is sharded; false: whole on the device first
+  bool loaded_into_cache = false;  ///< Transformers' loader: room for all weights is taken at once and given
+                                   ///< back to the cache, into which they come
+  bool offload_pinned = true;            ///< offloaded weights lie in pinned host memory
+  bool offload_optimizer_pinned = true;  ///< ... optimizer states
+  bool model_in_shared_memory = false;   ///< the model's files are first copied to /dev/shm
   bool operator==(const Role&) const = default;
 };
 

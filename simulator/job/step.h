@@ -39,27 +39,23 @@ enum class Verb {
   offload,          ///< `parts` of `role` from device to host
   release,          ///< `parts` of `role` are dropped
   empty_cache,      ///< of the process that runs `role`
-  forward,     ///< passes without gradients over the whole batch: log-probs, values or rewards by `output`
-  experience,  ///< advantages and returns on the device
-  train,       ///< all mini-batches: forward, backward, optimizer step
-  gather_logprobs,  ///< token log-probs out of the logits that forwards have kept
-  drop_outputs,     ///< ... which go, with their caches
-  loss,             ///< forward and loss of one micro-batch
-  backward,         ///< ... its backward
-  optimizer_step,   ///< of the gradients there are
-  reset_peaks,      ///< the program resets the allocator's peak counters
-  generate,         ///< responses for the whole batch, by `engine`
-  start_engine,     ///< load, profile, take KV memory, capture graphs
-  export_weights,   ///< the state dict of `role` that sync_weights streams is made (sharded copies stay until
-                    ///< then)
-  wake_weights,     ///< engine: weights are mapped again
-  wake_kv,          ///< engine: KV cache is mapped again
-  sleep,            ///< engine sleeps at its level
-  score,            ///< a reward engine wakes, scores and sleeps
-  sync_weights,     ///< trainer's weights of `role` stream into `engine`
-  save,             ///< checkpoint of `role`
-  expandable_on,    ///< the process switches expandable segments on …
-  expandable_off,   ///< … or off
+  forward,       ///< passes without gradients over the whole batch: log-probs, values or rewards by `output`
+  experience,    ///< advantages and returns on the device
+  train,         ///< all mini-batches: forward, backward, optimizer step
+  call,          ///< a procedure of the role's own loop, by name
+  reset_peaks,   ///< the program resets the allocator's peak counters
+  generate,      ///< responses for the whole batch, by `engine`
+  start_engine,  ///< load, profile, take KV memory, capture graphs
+  export_weights,  ///< the state dict of `role` that sync_weights streams is made (sharded copies stay until
+                   ///< then)
+  wake_weights,    ///< engine: weights are mapped again
+  wake_kv,         ///< engine: KV cache is mapped again
+  sleep,           ///< engine sleeps at its level
+  score,           ///< a reward engine wakes, scores and sleeps
+  sync_weights,    ///< trainer's weights of `role` stream into `engine`
+  save,            ///< checkpoint of `role`
+  expandable_on,   ///< the process switches expandable segments on …
+  expandable_off,  ///< … or off
 };
 
 /// Parts of a role that residency actions move.
@@ -69,13 +65,13 @@ enum class Output {
   logprobs,
   values,
   rewards,
-  logits,  ///< kept as they are, with the cache that generation would go on from, until gather_logprobs
 };
 
 struct Action {
   Verb verb = Verb::forward;
   std::string role;    ///< or empty
   std::string engine;  ///< or empty
+  std::string call;    ///< of Verb::call: which
   unsigned parts = 0;  ///< bits of Parts
   Output output = Output::logprobs;
   bool from_step_one = false;  ///< does nothing in the first step (states that do not exist yet)

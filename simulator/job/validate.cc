@@ -5,7 +5,9 @@
 
 #include "simulator/allocator/simulated_settings.h"
 #include "simulator/job/batching.h"
+#include "simulator/job/calls.h"
 #include "simulator/job/job.h"
+#include "simulator/job/loop_kind.h"
 #include "simulator/job/names.h"
 #include "simulator/job/residency.h"
 #include "simulator/job/standard_step.h"
@@ -100,49 +102,30 @@ Status check_attention_kernel(const Role& role) {
   return {};
 }
 
-bool is_zero(ShardingKind kind) {
-  return kind == ShardingKind::zero0 || kind == ShardingKind::zero1 || kind == ShardingKind::zero2 ||
-         kind == ShardingKind::zero3;
-}
-
-/// Which trainer's code runs on which sharding.
-Status check_trainer(const Job& job, const Role& role) {
+/// Which loop runs on which store, and with which engines.
+Status check_loop(const Job& job, const Role& role) {
   const std::string at = "roles." + role.name;
   const ShardingKind kind = role.sharding.kind;
-  const std::string_view code = enum_name(role.trainer);
-  const bool zero = is_zero(kind);
-  const auto refused = [&](const char* expected) {
+  const bool megatron = kind == ShardingKind::megatron;
+  if (kind == ShardingKind::data_parallel || (role.loop != nullptr && megatron))
     return bad(at + ".sharding.kind",
-               fmt::format("expected {} under trainer {}, found {}", expected, code, enum_name(kind)));
-  };
-  if (role.trainer == TrainerCode::plain) {
-    if (kind == ShardingKind::data_parallel) return refused("none, fsdp1, fsdp2, megatron or zero0 to zero3");
-    for (const Engine& engine : job.engines)
-      if (kind == ShardingKind::megatron && engine.role == role.name && inside_trainer(engine))
-        return bad("engines." + engine.name + ".kind",
-                   fmt::format("expected vllm or sglang: role {} under Megatron does not generate itself, "
-                               "found {}",
-                               role.name, enum_name(engine.kind)));
-    return {};
-  }
-  if (role.trainer == TrainerCode::deepspeed_chat ? !zero : kind != ShardingKind::none)
-    return refused(role.trainer == TrainerCode::deepspeed_chat ? "zero0, zero1, zero2 or zero3" : "none");
+               fmt::format("expected none, fsdp1, fsdp2,{} or zero0 to zero3, found {}",
+                           role.loop == nullptr ? " megatron" : "", enum_name(kind)));
+  for (const Engine& engine : job.engines)
+    if (megatron && engine.role == role.name && inside_trainer(engine))
+      return bad(
+          "engines." + engine.name + ".kind",
+          fmt::format("expected vllm or sglang: role {} under Megatron does not generate itself, found {}",
+                      role.name, enum_name(engine.kind)));
+  if (role.loop == nullptr) return {};
   if (role.packed)
-    return bad(at + ".packed", fmt::format("expected false: trainer {} passes rectangles", code));
+    return bad(at + ".packed", fmt::format("expected false: trainer {} passes rectangles", role.loop->name));
   for (const Engine& engine : job.engines)
     if (engine.kind != EngineKind::transformers)
       return bad("engines." + engine.name + ".kind",
                  fmt::format("expected transformers: trainer {} of role {} generates with its own model, "
                              "found {}",
-                             code, role.name, enum_name(engine.kind)));
-  const auto gathers = [](const PhaseSpec& phase) {
-    return std::any_of(phase.actions.begin(), phase.actions.end(),
-                       [](const Action& action) { return action.verb == Verb::gather_logprobs; });
-  };
-  if (std::none_of(job.step.begin(), job.step.end(), gathers))
-    return bad(at + ".trainer", fmt::format("expected a step of its own with trainer {}, whose calls the "
-                                            "standard step does not make: state `step`, or leave trainer out",
-                                            code));
+                             role.loop->name, role.name, enum_name(engine.kind)));
   return {};
 }
 
@@ -151,7 +134,7 @@ Status check_role(const Job& job, const Role& role) {
   const Parallel& parallel = role.parallel;
   if (role.model == nullptr) return bad(at + ".model", "expected a model, found none");
   HEADROOM_TRY(check_attention_kernel(role));
-  HEADROOM_TRY(check_trainer(job, role));
+  HEADROOM_TRY(check_loop(job, role));
   const Decoder& decoder = role.model->decoder;
   if (decoder.position == PositionKind::learned && job.batch.sequence_length() > decoder.max_positions)
     return bad("batch",
@@ -314,6 +297,7 @@ Status validate_job(const Job& job) {
   for (const Engine& engine : job.engines) HEADROOM_TRY(check_engine(job, engine));
   HEADROOM_TRY(check_phases(job, job.start, "start"));
   HEADROOM_TRY(check_phases(job, job.step, "step"));
+  HEADROOM_TRY(check_calls(job));
   return check_residency(job);
 }
 

@@ -53,7 +53,7 @@ Result<Report> run_on_device(const Job& job, const Hardware& hardware, Fidelity 
 
 bool makes_communicators(const Job& job) {
   return std::any_of(job.roles.begin(), job.roles.end(),
-                     [](const Role& role) { return role.trainer == TrainerCode::deepspeed_chat; });
+                     [](const Role& role) { return is_zero(role.sharding.kind); });
 }
 
 Result<Report> run_on_device(const Job& job, const Hardware& hardware, Machine& machine) {

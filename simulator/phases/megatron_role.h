@@ -89,10 +89,10 @@ class MegatronRole : public Store {
 class PipelinedLoop : public trainer::Loop {
  public:
   explicit PipelinedLoop(MegatronRole& role) : Loop(role), role_(role) {}
-  tape::Tensor forward(const Experience& experience, Output output) override {
+  tape::Tensor forward(Experience& experience, Output output) override {
     return role_.forward(experience, output);
   }
-  void train(const Experience& experience) override { role_.train(experience); }
+  void train(Experience& experience) override { role_.train(experience); }
 
  private:
   MegatronRole& role_;

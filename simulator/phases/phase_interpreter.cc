@@ -285,7 +285,7 @@ Status PhaseInterpreter::act_trainer(RunningTrainer& t, std::size_t slot, const 
     return {};
   }
   if (action.verb == Verb::build && role != nullptr) host_.loading(*role);
-  t.outside.begin(action);
+  t.outside.begin(action, role);
   row.outside = t.outside.now().total();
   row.communicators = t.outside.now().communicators;
   const Bytes others = occupancy_.now().total() - occupancy_.held(slot).total() + t.outside.now().total();

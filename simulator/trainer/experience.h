@@ -1,14 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <vector>
 
 #include "simulator/tape/core/tape.h"
 
-namespace headroom::trainer {
+namespace headroom {
+struct LoopKind;
+}
 
-struct PpoLoop;
+namespace headroom::trainer {
 
 /// What one rank holds of a step between its phases. Shapes: B sequences of T = P + R tokens.
 struct Experience {
@@ -20,16 +22,17 @@ struct Experience {
   tape::Tensor values;                               ///< [B,T]
   tape::Tensor advantages;                           ///< [B,T-1] fp32
   tape::Tensor rewards;                              ///< [B] fp32
-  // Of trainers that keep more.
-  tape::Tensor prompt_mask;                       ///< [B,P] int64
-  tape::Tensor returns;                           ///< as `advantages`
-  tape::Tensor logits;                            ///< of the last update's forward
-  tape::Tensor actor_logits, ref_logits;          ///< [B,T,V], of scoring forwards
-  std::vector<tape::Tensor> outputs;              ///< of generation and scoring, until log-probs are gathered
-  std::vector<tape::Tensor> locals;               ///< of the code that updates models, until it returns
-  std::vector<tape::Tensor> losses, last_losses;  ///< of this step's updates and of the last one's
-  std::vector<tape::Tensor> previous;             ///< the last step's experience, until the new one stands
-  std::shared_ptr<PpoLoop> ppo;                   ///< TRL's PPOTrainer: its loop's variables
+
+  /// The variables of a loop of its own, which all its roles share; made when first asked for.
+  template <typename T>
+  T& own(const LoopKind* loop) {
+    std::shared_ptr<void>& variables = own_[loop];
+    if (!variables) variables = std::make_shared<T>();
+    return *static_cast<T*>(variables.get());
+  }
+
+ private:
+  std::map<const LoopKind*, std::shared_ptr<void>> own_;
 };
 
 }  // namespace headroom::trainer

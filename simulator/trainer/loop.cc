@@ -4,15 +4,12 @@
 #include "simulator/phases/megatron_role.h"
 #include "simulator/tape/core/autocast.h"
 #include "simulator/tape/generate/sample.h"
-#include "simulator/trainer/deepspeed_chat_role.h"
 #include "simulator/trainer/packed_loop.h"
 #include "simulator/trainer/plain_loop.h"
-#include "simulator/trainer/trl_grpo_role.h"
-#include "simulator/trainer/trl_ppo_role.h"
 
 namespace headroom::trainer {
 
-tape::Tensor Loop::generate(const Experience& experience) {
+tape::Tensor Loop::generate(Experience& experience) {
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
   const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
@@ -32,16 +29,8 @@ std::unique_ptr<Loop> make_loop(Store& store) {
     return std::make_unique<phases::PipelinedLoop>(static_cast<phases::MegatronRole&>(store));
   // A batch on the host comes packed, micro-batch by micro-batch; one on the device is cut where it lies.
   if (!context.padded) return std::make_unique<PackedLoop>(store);
-  switch (context.role.trainer) {
-    case TrainerCode::trl_grpo:
-      return std::make_unique<TrlGrpoRole>(store);
-    case TrainerCode::trl_ppo:
-      return std::make_unique<TrlPpoRole>(store);
-    case TrainerCode::deepspeed_chat:
-      return std::make_unique<DeepSpeedChatRole>(store);
-    default:
-      return std::make_unique<PlainLoop>(store);
-  }
+  if (context.role.loop != nullptr) return context.role.loop->make(store);
+  return std::make_unique<PlainLoop>(store);
 }
 
 }  // namespace headroom::trainer

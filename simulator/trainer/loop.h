@@ -1,8 +1,8 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
+#include "simulator/job/loop_kind.h"
 #include "simulator/trainer/experience.h"
 #include "simulator/trainer/store/store.h"
 
@@ -18,13 +18,11 @@ class Loop {
   Loop& operator=(const Loop&) = delete;
 
   /// Responses [B,T] of the prompts, sampled by the model itself.
-  virtual tape::Tensor generate(const Experience& experience);
+  virtual tape::Tensor generate(Experience& experience);
   /// Log-probs [B,T-1], values [B,T] or rewards [B] of the whole batch, without gradients.
-  virtual tape::Tensor forward(const Experience& experience, Output output) = 0;
+  virtual tape::Tensor forward(Experience& /*experience*/, Output /*output*/) { return {}; }
   /// All micro-batches, mini-batches and epochs.
-  virtual void train(const Experience& experience) = 0;
-  /// An action that this trainer's code does in its own way; nothing: as every trainer.
-  virtual std::optional<Status> act(const Action&, Experience&) { return std::nullopt; }
+  virtual void train(Experience& /*experience*/) {}
 
   /// Before forward() and train(): in which step, and for which role the weights work (a LoRA reference's
   /// passes are the actor's with its adapters off).
@@ -45,6 +43,22 @@ class Loop {
   const Role* acting_ = nullptr;
   int step_ = -1;
 };
+
+namespace detail {
+template <typename L>
+L* owner(void (L::*)(Experience&));
+}  // namespace detail
+
+/// `LoopCall::run` of a loop's member function.
+template <auto member>
+void run_call(Loop& loop, Experience& experience) {
+  (static_cast<decltype(*detail::owner(member))>(loop).*member)(experience);
+}
+/// `LoopKind::make` of a loop.
+template <typename L>
+std::unique_ptr<Loop> make_own(Store& store) {
+  return std::make_unique<L>(store);
+}
 
 /// The loop that the role's trainer and batches ask for.
 std::unique_ptr<Loop> make_loop(Store& store);

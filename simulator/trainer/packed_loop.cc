@@ -146,7 +146,7 @@ PackedLoop::Outputs PackedLoop::run(const MicroBatches& batch, Entropy entropy) 
   return out;
 }
 
-Tensor PackedLoop::forward(const Experience&, Output output) {
+Tensor PackedLoop::forward(Experience&, Output output) {
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::activations);
   const bool training = std::exchange(model().options().training, role().training_mode_forward);
@@ -201,7 +201,7 @@ void PackedLoop::run_micro_batch(const MicroBatches& batch, bool last) {
   kept_logits_.reset();
 }
 
-void PackedLoop::train(const Experience& experience) {
+void PackedLoop::train(Experience& experience) {
   for (const std::vector<Piece>& mini_batch : train_pieces(experience.batch)) {
     for (std::size_t i = 0; i < mini_batch.size(); ++i) {
       repeat(mini_batch[i].times);

@@ -16,8 +16,8 @@ class PackedLoop : public Loop {
  public:
   explicit PackedLoop(Store& store);
 
-  tape::Tensor forward(const Experience& experience, Output output) override;
-  void train(const Experience& experience) override;
+  tape::Tensor forward(Experience& experience, Output output) override;
+  void train(Experience& experience) override;
 
  private:
   /// Log-probs and entropies of one forward, with what its caller still holds.

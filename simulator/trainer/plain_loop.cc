@@ -46,7 +46,7 @@ tape::ModelInput PlainLoop::input_of(const Experience& experience, const Tensor&
   return input;
 }
 
-Tensor PlainLoop::forward(const Experience& experience, Output output) {
+Tensor PlainLoop::forward(Experience& experience, Output output) {
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
   const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
@@ -220,7 +220,7 @@ void PlainLoop::train_mini_batch(const Experience& experience, std::int64_t firs
   }
 }
 
-void PlainLoop::train(const Experience& experience) {
+void PlainLoop::train(Experience& experience) {
   for (std::int64_t epoch = 0; epoch < context_.epochs; ++epoch)
     for (std::int64_t first = 0; first < experience.batch; first += context_.mini_batch) {
       train_mini_batch(experience, first, std::min(context_.mini_batch, experience.batch - first));

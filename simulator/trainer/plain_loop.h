@@ -10,8 +10,8 @@ class PlainLoop : public Loop {
  public:
   using Loop::Loop;
 
-  tape::Tensor forward(const Experience& experience, Output output) override;
-  void train(const Experience& experience) override;
+  tape::Tensor forward(Experience& experience, Output output) override;
+  void train(Experience& experience) override;
 
  private:
   /// Of the sequences' tokens, with gradients: log-probs in fp32, entropies if the loss has them.

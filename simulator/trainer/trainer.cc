@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "simulator/job/batching.h"
+#include "simulator/job/loop_kind.h"
 #include "simulator/job/names.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/pointwise.h"
@@ -117,8 +118,7 @@ void Trainer::complete(const Role& role, Verb verb) {
 Status Trainer::build(const Action& action) {
   const Role* role = job_.role(action.role);
   if (role == nullptr) return fail(fmt::format("no role is named {}", action.role));
-  if (!imports_.defined() && role->trainer == TrainerCode::plain)
-    imports_ = tape_.empty({}, DType::fp32, kImport);
+  if (!imports_.defined() && role->loop == nullptr) imports_ = tape_.empty({}, DType::fp32, kImport);
   const std::int64_t data = std::max<std::int64_t>(data_parallel_size(job_, *role), 1);
   RoleContext context{.tape = tape_,
                       .engine = engine_,
@@ -140,11 +140,7 @@ Status Trainer::build(const Action& action) {
   context.rank = rank_;
   context.process = &buffers_;
   context.listed = &job_.lengths.listed;
-  context.made_on_host = role->built_on_host || role->trainer == TrainerCode::trl_ppo;
-  context.loaded_into_cache = role->trainer == TrainerCode::trl_grpo;
   context.reads_norm = !context.padded;
-  // Offloading that does not wait copies into pinned memory.
-  if (!context.padded) context.optimizer_host = HostKind::pinned;
   if (!context.padded) {
     // Rectangles are as wide as the longest sequence, where that is known apart from the usual length.
     const bool widened = !role->packed && job_.lengths.max_total > 0;
@@ -160,13 +156,13 @@ Status Trainer::build(const Action& action) {
   return {};
 }
 
-void Trainer::forward(RoleProgram& program, Output output) {
+void Trainer::forward(RoleProgram& program, const Role& acting, Output output) {
   Tensor result = program.loop->forward(experience_, output);
   if (output == Output::rewards)
     experience_.rewards = std::move(result);
   else if (output == Output::values)
     experience_.values = std::move(result);
-  else if (program.store->role().trained)
+  else if (acting.trained)
     experience_.old_logprobs = std::move(result);
   else
     experience_.ref_logprobs = std::move(result);
@@ -228,13 +224,15 @@ Status Trainer::act_on_role(RoleProgram& program, const Action& action) {
   switch (action.verb) {
     case Verb::build_optimizer:
       program.store->build_optimizer();
-      program.has_optimizer = true;
       return {};
     case Verb::create_states:
       program.store->create_states();
       return {};
     case Verb::forward:
-      forward(program, action.output);
+      forward(program, *job_.role(action.role), action.output);
+      return {};
+    case Verb::call:
+      find_call(*program.store->role().loop, action)->run(*program.loop, e);
       return {};
     case Verb::train:
       program.loop->train(e);
@@ -264,17 +262,15 @@ Status Trainer::act_on_role(RoleProgram& program, const Action& action) {
 }
 
 Status Trainer::act(const Action& action, int step) {
-  if (RoleProgram* own = program(action.role); own != nullptr && action.verb != Verb::build)
-    if (const std::optional<Status> done = own->loop->act(action, experience_)) return *done;
   if (action.verb == Verb::build) return build(action);
   if (act_on_experience(action)) return {};
   if (action.from_step_one && step < 1) return {};
   RoleProgram* p = program(action.role);
   if (p == nullptr)
     return fail(fmt::format("{}: role {} has not been built", enum_name(action.verb), action.role));
-  complete(p->store->role(), action.verb);
+  if (p->store->role().loop == nullptr) complete(p->store->role(), action.verb);
   const bool steps = action.verb == Verb::train || action.verb == Verb::create_states;
-  if (steps && !p->has_optimizer)
+  if (steps && !p->store->has_optimizer())
     return fail(
         fmt::format("{}: the optimizer of role {} has not been built", enum_name(action.verb), action.role));
   p->loop->begin_pass(*job_.role(action.role), step);

@@ -36,13 +36,12 @@ class Trainer {
   struct RoleProgram {
     std::unique_ptr<Store> store;
     std::unique_ptr<Loop> loop;
-    bool has_optimizer = false;
   };
   Status act_on_role(RoleProgram& program, const Action& action);
   tape::Tensor responses_from_outside();
   Status build(const Action& action);
   void experience();
-  void forward(RoleProgram& program, Output output);
+  void forward(RoleProgram& program, const Role& acting, Output output);
   RoleProgram* program(const std::string& role);
   /// Whether a role's batches are rectangles on the device, read by row.
   bool padded(const Role& role) const;

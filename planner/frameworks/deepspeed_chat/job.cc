@@ -4,6 +4,7 @@
 #include <array>
 
 #include "models/architecture/family.h"
+#include "planner/frameworks/deepspeed_chat/loop.h"
 #include "planner/frameworks/deepspeed_chat/settings.h"
 #include "simulator/job/actions.h"
 
@@ -27,7 +28,7 @@ bool has_dropout(const Role& role) {
 Role make_role(const Settings& s, const std::string& name) {
   Role role;
   role.name = name;
-  role.trainer = TrainerCode::deepspeed_chat;
+  role.loop = &kChatLoop;
   const bool body = name == "actor" || name == "ref";
   role.trained = name == "actor" || name == "critic";
   role.model = body ? s.actor : s.critic;
@@ -88,21 +89,20 @@ std::vector<PhaseSpec> step_of(const Settings& s) {
   Action generate = role_action(Verb::generate, "actor");
   generate.engine = "rollout";
   std::vector<PhaseSpec> out = {
-      between_phases({role_action(Verb::take_prompts, "actor")}),
+      between_phases({call_action("actor", "take_batch")}),
       make_phase(PhaseKind::generate, {generate}, "generate"),
-      between_phases({role_action(Verb::experience, "actor")}),
-      make_phase(PhaseKind::actor_logprob, {role_action(Verb::forward, "actor", Output::logits)},
-                 "actor_logprob"),
-      make_phase(PhaseKind::ref_logprob, {role_action(Verb::forward, "ref", Output::logits)}, "ref_logprob"),
+      between_phases({call_action("actor", "make_mask")}),
+      make_phase(PhaseKind::actor_logprob, {call_action("actor", "keep_logits")}, "actor_logprob"),
+      make_phase(PhaseKind::ref_logprob, {call_action("ref", "keep_logits")}, "ref_logprob"),
       make_phase(PhaseKind::reward, {role_action(Verb::forward, "reward", Output::rewards)}, "reward"),
       make_phase(PhaseKind::critic_values, {role_action(Verb::forward, "critic", Output::values)},
                  "critic_values"),
-      make_phase(PhaseKind::actor_logprob, {role_action(Verb::gather_logprobs, "actor")}, "gather_logprobs"),
-      between_phases({role_action(Verb::drop_outputs, "actor")}),
+      make_phase(PhaseKind::actor_logprob, {call_action("actor", "gather_logprobs")}, "gather_logprobs"),
+      between_phases({call_action("actor", "drop_outputs")}),
       make_phase(PhaseKind::actor_logprob, {}, "experience_end"),
       make_phase(PhaseKind::train_actor, {role_action(Verb::train, "actor")}, "train_actor"),
       make_phase(PhaseKind::train_critic, {role_action(Verb::train, "critic")}, "train_critic"),
-      between_phases({role_action(Verb::end_step, "actor")}),
+      between_phases({call_action("actor", "end_update")}),
   };
   for (PhaseSpec& p : out) {
     const bool training = p.kind == PhaseKind::train_actor || p.kind == PhaseKind::train_critic;

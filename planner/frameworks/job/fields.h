@@ -403,7 +403,7 @@ struct Fields<Role> {
     v.field({.name = "lora", .meaning = "adapters; null: all weights are trained"}, &Role::lora);
     v.field({.name = "loss", .meaning = "what happens to the logits"}, &Role::loss);
     v.field({.name = "attention", .meaning = "implementation"}, &Role::attention);
-    v.field({.name = "trainer", .meaning = "whose trainer code runs its passes"}, &Role::trainer);
+    v.field({.name = "trainer", .meaning = "whose loop runs it: a trainer's own, or plain"}, &Role::loop);
     v.field({.name = "attention_kernel", .meaning = "that scaled_dot_product_attention is held to"},
             &Role::attention_kernel);
     v.field({.name = "attention_mask", .meaning = "an explicit mask is passed"}, &Role::attention_mask);
@@ -420,10 +420,16 @@ struct Fields<Role> {
     v.field(
         {.name = "loads_on_every_rank", .meaning = "at init every rank holds the whole model on the host"},
         &Role::loads_on_every_rank);
-    v.field({.name = "built_on_host", .meaning = "the model comes to the device sharding unit by unit"},
+    v.field({.name = "built_on_host", .meaning = "the model is made on the host, then comes to the device"},
             &Role::built_on_host);
+    v.field({.name = "loaded_into_cache",
+             .meaning = "Transformers' loader takes room for all weights at once, then loads into it"},
+            &Role::loaded_into_cache);
     v.field({.name = "offload_pinned", .meaning = "offloaded weights lie in pinned memory"},
             &Role::offload_pinned);
+    v.field(
+        {.name = "offload_optimizer_pinned", .meaning = "offloaded optimizer states lie in pinned memory"},
+        &Role::offload_optimizer_pinned);
     v.field({.name = "model_in_shared_memory", .meaning = "the model's files are copied to /dev/shm first"},
             &Role::model_in_shared_memory);
   }
@@ -538,6 +544,7 @@ struct Fields<Action> {
     v.field({.name = "do", .meaning = "what happens", .required = true}, &Action::verb);
     v.field({.name = "role", .meaning = "to which role"}, &Action::role);
     v.field({.name = "engine", .meaning = "to which engine"}, &Action::engine);
+    v.field({.name = "call", .meaning = "do: call: the procedure of the role's trainer"}, &Action::call);
     v.parts({.name = "parts", .meaning = "what is moved or dropped"}, &Action::parts);
     v.field({.name = "output", .meaning = "of a forward"}, &Action::output);
     v.field({.name = "from_step_one", .meaning = "does nothing in the first step"}, &Action::from_step_one);

@@ -2,6 +2,8 @@
 
 #include "planner/frameworks/job/file.h"
 #include "planner/frameworks/job/traits.h"
+#include "planner/frameworks/registry.h"
+#include "simulator/job/loop_kind.h"
 
 namespace headroom::jobfile {
 namespace {
@@ -23,6 +25,9 @@ Json value_schema(const Info& info) {
     out["items"] = value_schema<typename T::value_type>(info);
   } else if constexpr (std::is_same_v<T, bool>) {
     out["type"] = "boolean";
+  } else if constexpr (std::is_same_v<T, const LoopKind*>) {
+    out["enum"] = {std::string(kPlainLoop)};
+    for (const LoopKind* loop : loops()) out["enum"].push_back(std::string(loop->name));
   } else if constexpr (std::is_enum_v<T>) {
     out["enum"] = Json::array();
     for (const auto& [value, name] : enum_names<T>()) out["enum"].push_back(std::string(name));
@@ -50,7 +55,9 @@ Json value_schema(const Info& info) {
 /// What a field is when it is left out; nested objects and lists speak for themselves.
 template <typename T>
 void set_default(Json& schema, const T& fallback) {
-  if constexpr (std::is_same_v<T, bool> || std::is_floating_point_v<T>) {
+  if constexpr (std::is_same_v<T, const LoopKind*>) {
+    schema["default"] = std::string(kPlainLoop);
+  } else if constexpr (std::is_same_v<T, bool> || std::is_floating_point_v<T>) {
     schema["default"] = fallback;
   } else if constexpr (std::is_enum_v<T>) {
     schema["default"] = std::string(enum_name(fallback));

@@ -7,6 +7,8 @@
 #include "planner/configuration/yaml_patch.h"
 #include "planner/frameworks/job/file.h"
 #include "planner/frameworks/job/traits.h"
+#include "planner/frameworks/registry.h"
+#include "simulator/job/loop_kind.h"
 #include "simulator/job/standard_step.h"
 
 namespace headroom::jobfile {
@@ -58,6 +60,15 @@ void read_value(const Document& value, T& out, const Info& info, const std::stri
     const auto flag = value.as_bool();
     if (!flag) return context.mismatch(path, value, "true or false");
     out = *flag;
+  } else if constexpr (std::is_same_v<T, const LoopKind*>) {
+    out = nullptr;
+    if (value.is_scalar() && value.text() == kPlainLoop) return;
+    std::string words(kPlainLoop);
+    for (const LoopKind* loop : loops()) {
+      if (value.is_scalar() && value.text() == loop->name) out = loop;
+      words += ", " + std::string(loop->name);
+    }
+    if (out == nullptr) context.mismatch(path, value, "one of " + words);
   } else if constexpr (std::is_enum_v<T>) {
     const auto word = value.is_scalar() ? enum_from<T>(value.text()) : std::nullopt;
     if (word) {

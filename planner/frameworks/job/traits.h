@@ -29,6 +29,9 @@ inline constexpr bool is_list = false;
 template <typename T>
 inline constexpr bool is_list<std::vector<T>> = true;
 
+/// How a file names no loop of its own.
+inline constexpr std::string_view kPlainLoop = "plain";
+
 /// The words for the bits of Parts.
 inline constexpr std::array<std::pair<Parts, std::string_view>, 4> kParts = {
     {{kWeights, "weights"},

@@ -2,6 +2,8 @@
 
 #include "planner/frameworks/job/file.h"
 #include "planner/frameworks/job/traits.h"
+#include "planner/frameworks/registry.h"
+#include "simulator/job/loop_kind.h"
 
 namespace headroom::jobfile {
 namespace {
@@ -36,6 +38,8 @@ Document write_value(const T& value, const T& fallback, const Info& info) {
     return out;
   } else if constexpr (std::is_same_v<T, bool>) {
     return Document::scalar(value ? "true" : "false");
+  } else if constexpr (std::is_same_v<T, const LoopKind*>) {
+    return text(std::string(value == nullptr ? kPlainLoop : value->name));
   } else if constexpr (std::is_enum_v<T>) {
     return Document::scalar(std::string(enum_name(value)));
   } else if constexpr (std::is_arithmetic_v<T>) {

@@ -67,6 +67,7 @@ Role make_role(const Settings& s, const std::string& name) {
   if (s.entropy != "none") role.loss.train_entropy = Entropy::backward;
   if (s.entropy == "chunked") role.loss.entropy_chunk = s.entropy_chunk;
   role.train.sequences = s.micro_batch;
+  role.offload_optimizer_pinned = false;
   role.forward.sequences = s.logprob_micro_batch;
   if (role.trained) {
     role.optimizer.implementation = adam_of(s.adam);

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "planner/frameworks/trl/loops.h"
 #include "planner/frameworks/trl/settings.h"
 #include "simulator/job/actions.h"
 
@@ -9,7 +10,8 @@ namespace {
 Role make_policy(const Settings& s) {
   Role role;
   role.name = "actor";
-  role.trainer = TrainerCode::trl_grpo;
+  role.loop = &kGrpoLoop;
+  role.loaded_into_cache = true;
   role.trained = true;
   role.model = s.model;
   role.model_name = role.model->family;
@@ -23,6 +25,7 @@ Role make_policy(const Settings& s) {
   role.attention = cases::default_attention(*role.model);
   role.optimizer.implementation = s.optimizer;
   role.train.sequences = s.batch;
+  role.mini_batch = s.batch * s.accum;
   role.loss.kl = s.beta != 0;
   role.loss.temperature_copy = s.temperature != 1;
   if (s.grad_ckpt) role.recompute.kind = RecomputeKind::full;
@@ -51,8 +54,8 @@ PhaseSpec part(std::string within, PhaseKind kind, std::vector<Action> actions, 
   return out;
 }
 
-PhaseSpec unshown(std::string within, Verb verb, Output output = Output::logprobs) {
-  PhaseSpec out = between_phases({role_action(verb, "actor", output)});
+PhaseSpec unshown(std::string within, std::string call) {
+  PhaseSpec out = between_phases({call_action("actor", std::move(call))});
   out.within = std::move(within);
   return out;
 }
@@ -62,7 +65,7 @@ std::vector<PhaseSpec> rollout_of(const Settings& s) {
   Action generate = role_action(Verb::generate, "actor");
   generate.engine = "rollout";
   std::vector<PhaseSpec> out = {part("rollout", PhaseKind::generate, {generate}, "generate"),
-                                unshown("rollout", Verb::experience)};
+                                unshown("rollout", "pad_completions")};
   // With adapters the reference is the policy itself: its forwards have one name.
   const char* own = s.lora > 0 && s.beta != 0 ? "ref_logprob" : "old_logprob";
   // Completions that outlive an optimizer step need the policy's log-probs of their own time.
@@ -71,10 +74,10 @@ std::vector<PhaseSpec> rollout_of(const Settings& s) {
   if (s.beta != 0)
     out.push_back(
         part("rollout", PhaseKind::ref_logprob, {role_action(Verb::forward, "ref")}, "ref_logprob"));
-  out.push_back(part("rollout", PhaseKind::reward, {role_action(Verb::take_rewards, "actor")}, "reward"));
-  out.push_back(unshown("rollout", Verb::drop_prompts));
+  out.push_back(part("rollout", PhaseKind::reward, {call_action("actor", "score")}, "reward"));
+  out.push_back(unshown("rollout", "make_advantages"));
   out.push_back(part("train_step", PhaseKind::generate, {}, "rollout"));
-  out.push_back(unshown("train_step", Verb::end_step));
+  out.push_back(unshown("train_step", "shuffle"));
   return out;
 }
 
@@ -82,22 +85,22 @@ std::vector<PhaseSpec> rollout_of(const Settings& s) {
 /// optimizer step. Rows are the trainer's calls within its calls.
 std::vector<PhaseSpec> step_of(const Settings& s) {
   constexpr PhaseKind kTrain = PhaseKind::train_actor;
-  std::vector<PhaseSpec> out = {between_phases({role_action(Verb::take_prompts, "actor")})};
+  std::vector<PhaseSpec> out = {between_phases({call_action("actor", "add_up_loss")})};
   for (PhaseSpec& spec : rollout_of(s)) {
     spec.when = first_of(s.steps_per_generation * s.num_iterations);
     out.push_back(std::move(spec));
   }
-  out.push_back(unshown("loss_forward", Verb::loss, Output::logits));
-  out.push_back(part("loss_forward", kTrain, {role_action(Verb::gather_logprobs, "actor")}, "forward_logps"));
-  out.push_back(unshown("loss_forward", Verb::loss));
+  out.push_back(unshown("loss_forward", "join_micro_batch"));
+  out.push_back(part("loss_forward", kTrain, {call_action("actor", "forward_logprobs")}, "forward_logps"));
+  out.push_back(unshown("loss_forward", "form_loss"));
   out.push_back(part("train_step", kTrain, {}, "loss_forward"));
-  out.push_back(part("train_step", kTrain, {role_action(Verb::backward, "actor")}, "backward"));
-  out.push_back(unshown("train_step", Verb::drop_outputs));
+  out.push_back(part("train_step", kTrain, {call_action("actor", "backward")}, "backward"));
+  out.push_back(unshown("train_step", "detach_loss"));
   out.push_back(part("train_actor", kTrain, {}, "train_step"));
-  out.push_back(unshown("train_actor", Verb::take_prompts));
+  out.push_back(unshown("train_actor", "add_up_loss"));
   std::vector<PhaseSpec> update = {
-      between_phases({parts_action(Verb::optimizer_step, "actor", kGradients)}),
-      part("train_actor", kTrain, {role_action(Verb::optimizer_step, "actor")}, "optimizer_step"),
+      between_phases({call_action("actor", "clip")}),
+      part("train_actor", kTrain, {call_action("actor", "step")}, "optimizer_step"),
       between_phases({parts_action(Verb::release, "actor", kGradients)})};
   update.front().within = "train_actor";
   for (PhaseSpec& spec : update) {

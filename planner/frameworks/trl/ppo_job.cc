@@ -1,4 +1,5 @@
 #include "models/architecture/family.h"
+#include "planner/frameworks/trl/loops.h"
 #include "planner/frameworks/trl/settings.h"
 #include "simulator/job/actions.h"
 
@@ -8,7 +9,8 @@ namespace {
 Role make_role(const Settings& s, const char* name, HeadKind head, bool trained) {
   Role role;
   role.name = name;
-  role.trainer = TrainerCode::trl_ppo;
+  role.loop = &kPpoLoop;
+  role.built_on_host = true;
   role.head = head;
   role.trained = trained;
   role.model = s.model;
@@ -39,11 +41,11 @@ PhaseSpec part(PhaseKind kind, std::vector<Action> actions, const char* name) {
 
 /// Completions of one chunk are scored by all models.
 void score_chunk(std::vector<PhaseSpec>& out) {
-  out.push_back(between({role_action(Verb::gather_logprobs, "actor")}));
-  out.push_back(make_phase(PhaseKind::ref_logprob, {role_action(Verb::forward, "ref", Output::logits)}));
-  out.push_back(between({role_action(Verb::gather_logprobs, "ref")}));
-  out.push_back(make_phase(PhaseKind::critic_values, {role_action(Verb::forward, "critic", Output::values)}));
-  out.push_back(make_phase(PhaseKind::reward, {role_action(Verb::forward, "reward", Output::rewards)}));
+  out.push_back(between({call_action("actor", "begin_chunk")}));
+  out.push_back(make_phase(PhaseKind::ref_logprob, {call_action("ref", "score_reference")}));
+  out.push_back(between({call_action("ref", "reference_logprobs")}));
+  out.push_back(make_phase(PhaseKind::critic_values, {call_action("critic", "score_values")}));
+  out.push_back(make_phase(PhaseKind::reward, {call_action("reward", "score_rewards")}));
 }
 
 /// What happens within the update without a row of its own.
@@ -55,29 +57,28 @@ PhaseSpec unshown(std::vector<Action> actions) {
 
 /// `optimizer_step`: empty where gradients only add up.
 void update_micro_batch(std::vector<PhaseSpec>& out, const std::vector<PhaseSpec>& optimizer_step) {
-  out.push_back(unshown({role_action(Verb::take_prompts, "critic")}));
+  out.push_back(unshown({call_action("critic", "take_rows")}));
   out.push_back(part(PhaseKind::train_actor,
-                     {role_action(Verb::loss, "critic"), role_action(Verb::loss, "actor")},
+                     {call_action("critic", "update_values"), call_action("actor", "update_logits")},
                      "forward_policy_value"));
-  out.push_back(unshown({role_action(Verb::gather_logprobs, "actor")}));
-  out.push_back(part(PhaseKind::train_actor, {role_action(Verb::backward, "actor")}, "backward"));
+  out.push_back(unshown({call_action("actor", "form_loss")}));
+  out.push_back(part(PhaseKind::train_actor, {call_action("actor", "backward")}, "backward"));
   for (const PhaseSpec& phase : optimizer_step) out.push_back(phase);
-  out.push_back(unshown({role_action(Verb::drop_outputs, "actor")}));
+  out.push_back(unshown({call_action("actor", "end_micro_batch")}));
 }
 
 std::vector<PhaseSpec> step_of(const Settings& s) {
   std::vector<PhaseSpec> out;
   const std::int64_t sequences = s.batch * s.accum;
-  out.push_back(between({role_action(Verb::take_prompts, "actor")}));
+  out.push_back(between({call_action("actor", "take_queries")}));
   Action generate = role_action(Verb::generate, "actor");
   generate.engine = "rollout";
   out.push_back(make_phase(PhaseKind::generate, {generate}));
   for (std::int64_t i = 0; i < sequences; i += s.rollout_batch) score_chunk(out);
-  out.push_back(between({role_action(Verb::experience, "actor")}));
+  out.push_back(between({call_action("actor", "make_experience")}));
 
   std::vector<PhaseSpec> step = {
-      part(PhaseKind::train_actor,
-           {role_action(Verb::optimizer_step, "actor"), role_action(Verb::optimizer_step, "critic")},
+      part(PhaseKind::train_actor, {call_action("actor", "step"), call_action("critic", "step")},
            "optimizer_step"),
       unshown({parts_action(Verb::release, "actor", kGradients),
                parts_action(Verb::release, "critic", kGradients)})};
@@ -89,7 +90,7 @@ std::vector<PhaseSpec> step_of(const Settings& s) {
   for (std::int64_t epoch = 0; epoch < s.epochs; ++epoch)
     for (std::int64_t i = 0; i < s.accum; ++i) update_micro_batch(out, i + 1 == s.accum ? step : extra);
   out.push_back(make_phase(PhaseKind::train_actor));
-  out.push_back(between({role_action(Verb::end_step, "actor")}));
+  out.push_back(between({call_action("actor", "end_update")}));
   return out;
 }
 

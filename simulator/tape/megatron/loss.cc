@@ -11,7 +11,7 @@ namespace {
 
 const std::uint16_t kCrossEntropy = operation_name("megatron::vocab_parallel_cross_entropy"),
                     kCrossEntropyBackward = operation_name("_VocabParallelCrossEntropyBackward"),
-                    kEntropy = operation_name("verl::vocab_parallel_entropy"),
+                    kEntropy = operation_name("loss::vocab_parallel_entropy"),
                     kEntropyBackward = operation_name("_VocabParallelEntropyBackward");
 
 using Tensors = std::span<Tensor>;

@@ -11,7 +11,7 @@ using tape::Tensor;
 
 Status FsdpStore::build() {
   const Role& r = role();
-  tape_.set_meta_parameters(context_.made_on_host);
+  tape_.set_meta_parameters(r.built_on_host);
   const Status built = build_model();
   tape_.set_meta_parameters(false);
   HEADROOM_TRY(built);
@@ -24,7 +24,7 @@ Status FsdpStore::build() {
   options.forward_prefetch = r.sharding.forward_prefetch;
   options.root_stays_gathered = r.sharding.root_stays_gathered;
   options.leaves_wrapped = r.sharding.trainable_leaves_wrapped;
-  options.built_on_host = context_.made_on_host;
+  options.built_on_host = r.built_on_host;
   // FSDP1 prepares gathers on a stream between the two.
   options.gather_stream = context_.first_stream;
   options.reduce_stream = static_cast<Stream>(context_.first_stream + 2);

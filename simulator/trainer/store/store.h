@@ -21,6 +21,7 @@ class Store {
   /// The model comes to exist. Errors: no program covers it.
   virtual Status build() = 0;
   virtual void build_optimizer() = 0;
+  virtual bool has_optimizer() const { return true; }
   /// A resumed run's optimizer states.
   virtual void create_states() = 0;
 

@@ -53,14 +53,14 @@ void to_device(tape::Tape& tape, const Tensor& tensor) {
 // --- Building
 
 Status UnshardedStore::build() {
-  const bool loaded = context_.loaded_into_cache || context_.made_on_host;
+  const bool loaded = role().loaded_into_cache || role().built_on_host;
   // The loader tries the device with a number.
-  if (context_.loaded_into_cache) tape_.empty({1}, DType::int64, kWarmup).reset();
+  if (role().loaded_into_cache) tape_.empty({1}, DType::int64, kWarmup).reset();
   tape_.set_stopped(loaded);
   const Status built = build_model();
   tape_.set_stopped(false);
   HEADROOM_TRY(built);
-  if (context_.loaded_into_cache)
+  if (role().loaded_into_cache)
     load_into_cache(tape_, *model_, context_.unused ? context_.unused() : 0);
   else if (loaded)
     model_->in_module_order([this](const Tensor& tensor) { load(tape_, tensor); });
@@ -180,8 +180,9 @@ void UnshardedStore::move_weights(bool device) {
 }
 
 void UnshardedStore::move(unsigned parts, bool device) {
+  const HostKind kind = role().offload_optimizer_pinned ? HostKind::pinned : HostKind::pageable;
   const auto one = [&](const Tensor& tensor) {
-    device ? to_device(tape_, tensor) : to_host(tape_, tensor, context_.optimizer_host);
+    device ? to_device(tape_, tensor) : to_host(tape_, tensor, kind);
   };
   if ((parts & kOptimizer) != 0 && optimizer_)
     for (tape::AdamW::State& state : optimizer_->states()) {

@@ -16,6 +16,7 @@ class UnshardedStore : public Store {
 
   Status build() override;
   void build_optimizer() override;
+  bool has_optimizer() const override { return optimizer_ != nullptr; }
   void create_states() override;
   void backward(const tape::Tensor& loss) override;
   void step() override;

@@ -16,6 +16,7 @@ class ZeroStore : public Store {
 
   Status build() override;
   void build_optimizer() override {}
+  bool has_optimizer() const override { return role().trained; }
   void create_states() override { engine_->create_states(); }
   void begin_micro_batch(bool last) override { last_ = last; }
   void backward(const tape::Tensor& loss) override { engine_->backward(loss, last_); }

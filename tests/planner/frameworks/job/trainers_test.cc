@@ -29,9 +29,9 @@ std::string job_of(std::string_view trainer, std::string_view sharding, std::str
         lora && trained ? "    lora: {rank: 8, targets: [all-linear]}\n" : "");
   }
   if (!engine.empty())
-    text += fmt::format(
-        "engines:\n  - {{name: rollout, kind: {}, role: actor, model: {}, utilization: 0.4}}\n", engine,
-        kModel);
+    text +=
+        fmt::format("engines:\n  - {{name: rollout, kind: {}, role: actor, model: {}, utilization: 0.4}}\n",
+                    engine, kModel);
   return text;
 }
 
@@ -45,7 +45,8 @@ TEST_P(Trainers, RunOrAreRefusedWithAPlaceAndAReason) {
       const std::string text = job_of(trainer, sharding, engine, packed, lora);
       SCOPED_TRACE(text);
       JobInput input;
-      input.files.push_back({.path = "job.yaml", .document = *parse_document(text, "job.yaml"), .text = text});
+      input.files.push_back(
+          {.path = "job.yaml", .document = *parse_document(text, "job.yaml"), .text = text});
       const Result<ReadJob> read = read_job(input, {});
       if (!read) {
         EXPECT_EQ(read.error().file, "job.yaml");
@@ -69,6 +70,12 @@ std::vector<std::string> words() {
   return out;
 }
 
+std::vector<std::string> trainers() {
+  std::vector<std::string> out = {"plain"};
+  for (const LoopKind* loop : loops()) out.emplace_back(loop->name);
+  return out;
+}
+
 std::vector<std::string> engines() {
   std::vector<std::string> out = words<EngineKind>();
   out.emplace_back();
@@ -76,7 +83,7 @@ std::vector<std::string> engines() {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Trainers,
-                         testing::Combine(testing::ValuesIn(words<TrainerCode>()),
+                         testing::Combine(testing::ValuesIn(trainers()),
                                           testing::ValuesIn(words<ShardingKind>()),
                                           testing::ValuesIn(engines())),
                          [](const auto& at) {

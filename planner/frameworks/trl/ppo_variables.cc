@@ -1,4 +1,4 @@
-#include "simulator/trainer/trl_ppo_loop.h"
+#include "planner/frameworks/trl/ppo_variables.h"
 
 #include <utility>
 
@@ -9,9 +9,8 @@
 #include "simulator/tape/operations/reduce.h"
 #include "simulator/tape/operations/views.h"
 #include "simulator/trainer/token_logprob.h"
-#include "simulator/trainer/trl_grpo_role.h"
 
-namespace headroom::trainer {
+namespace headroom::trl {
 namespace {
 
 using tape::Tensor;
@@ -78,18 +77,18 @@ Tensor stacked(const std::vector<Tensor>& columns) {
 
 }  // namespace
 
-void PpoLoop::Outputs::clear() {
+void PpoVariables::Outputs::clear() {
   tape::drop(logits, ids, positions, mask);
   hidden.clear();
   cache.clear();
 }
 
-void rollout_logprobs(PpoLoop& loop) {
+void rollout_logprobs(PpoVariables& loop) {
   Tensor scores = tape::slice(loop.scores, 0, loop.chunk, loop.query.size(0));
-  loop.logprob = selective_log_softmax(scores, loop.response);
+  loop.logprob = trainer::selective_log_softmax(scores, loop.response);
 }
 
-void make_ppo_experience(PpoLoop& loop, tape::Tape& tape) {
+void make_ppo_experience(PpoVariables& loop, tape::Tape& tape) {
   loop.kept.clear();
   loop.all_responses = joined(loop.responses);
   loop.kept.push_back(joined(loop.responses));  // the postprocessed ones
@@ -135,7 +134,7 @@ void make_ppo_experience(PpoLoop& loop, tape::Tape& tape) {
   tape.memory().empty_cache();
 }
 
-void make_ppo_loss(PpoLoop& loop, std::int64_t prompt) {
+void make_ppo_loss(PpoVariables& loop, std::int64_t prompt) {
   const std::int64_t response = loop.micro_responses.size(1);
   const auto of_micro_batch = [&](const Tensor& like) {
     return loop.micro_responses.tape().empty(loop.micro_responses.shape(), like.dtype(), kIndex);
@@ -146,7 +145,7 @@ void make_ppo_loss(PpoLoop& loop, std::int64_t prompt) {
     Tensor part = tape::slice(loop.policy.logits, 1, prompt - 1, response);
     loop.logits = tape::div_in_place(std::move(part), loop.policy.logits);
   }
-  Tensor logprobs = selective_log_softmax(loop.logits, loop.micro_responses);
+  Tensor logprobs = trainer::selective_log_softmax(loop.logits, loop.micro_responses);
   logprobs = tape::masked_fill(std::move(logprobs), of_micro_batch(loop.padding));
   Tensor values = tape::slice(loop.new_values, 1, prompt - 1, response);
   values = tape::masked_fill(std::move(values), of_micro_batch(loop.padding));
@@ -174,7 +173,7 @@ void make_ppo_loss(PpoLoop& loop, std::int64_t prompt) {
   loop.variables = std::move(variables);
 }
 
-void make_ppo_statistics(PpoLoop& loop, tape::Tape& tape) {
+void make_ppo_statistics(PpoVariables& loop, tape::Tape& tape) {
   const tape::GradMode no_grad(tape, false);
   const tape::ComponentScope component(tape, Component::logits);
   {
@@ -190,4 +189,4 @@ void make_ppo_statistics(PpoLoop& loop, tape::Tape& tape) {
   tape::mean(loop.ratio).reset();
 }
 
-}  // namespace headroom::trainer
+}  // namespace headroom::trl

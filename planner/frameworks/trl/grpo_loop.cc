@@ -1,8 +1,9 @@
-#include "simulator/trainer/trl_grpo_role.h"
+#include "planner/frameworks/trl/grpo_loop.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "planner/frameworks/trl/loops.h"
 #include "simulator/tape/core/autocast.h"
 #include "simulator/tape/generate/sample.h"
 #include "simulator/tape/modules/layers.h"
@@ -14,7 +15,7 @@
 #include "simulator/tape/operations/views.h"
 #include "simulator/trainer/token_logprob.h"
 
-namespace headroom::trainer {
+namespace headroom::trl {
 namespace {
 
 using tape::Tensor;
@@ -88,63 +89,8 @@ class WithoutAdapters {
 
 }  // namespace
 
-std::optional<Status> TrlGrpoRole::act(const Action& action, Experience& e) {
-  switch (action.verb) {
-    case Verb::take_prompts:
-      add_up_loss();
-      return Status{};
-    case Verb::take_rewards:
-      take_rewards(e);
-      return Status{};
-    case Verb::drop_prompts:
-      make_advantages(e);
-      return Status{};
-    case Verb::generate:
-      generate_completions(e);
-      return Status{};
-    case Verb::experience:
-      make_experience(e);
-      return Status{};
-    case Verb::forward:
-      if (action.role != role().name && role().lora) {
-        const WithoutAdapters plain(model());
-        e.ref_logprobs = all_logprobs(e);
-      } else {
-        (action.role == role().name && role().trained ? e.old_logprobs : e.ref_logprobs) = all_logprobs(e);
-      }
-      return Status{};
-    case Verb::end_step:
-      shuffle(e);
-      return Status{};
-    case Verb::loss:
-      action.output == Output::logits ? join_micro_batch(e) : form_loss(e);
-      return Status{};
-    case Verb::gather_logprobs: {
-      const tape::ComponentScope component(tape_, Component::activations);
-      gather_micro_batch(e);
-      return Status{};
-    }
-    case Verb::backward:
-      // Accelerate's own division by steps of accumulation.
-      store_.backward(tape::div_scalar(loss_));
-      return Status{};
-    case Verb::drop_outputs:
-      loss_ = tape::detach(loss_);
-      return Status{};
-    case Verb::optimizer_step: {
-      (action.parts & kGradients) != 0 ? clip() : store_.update();
-      return Status{};
-    }
-    case Verb::release:
-      store_.release(kGradients);
-      return Status{};
-    default:
-      return std::nullopt;
-  }
-}
-
 /// Accelerate's forward: the model under autocast, its logits in fp32.
-Tensor TrlGrpoRole::call(const tape::ModelInput& input) {
+Tensor GrpoLoop::call(const tape::ModelInput& input) {
   Tensor logits;
   {
     const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
@@ -155,7 +101,7 @@ Tensor TrlGrpoRole::call(const tape::ModelInput& input) {
   return tape::to(std::move(logits), DType::fp32);
 }
 
-void TrlGrpoRole::generate_completions(Experience& e) {
+Tensor GrpoLoop::generate(Experience& e) {
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
   const WithoutCheckpoints plain(model());
@@ -173,14 +119,15 @@ void TrlGrpoRole::generate_completions(Experience& e) {
   // The caller reads the sequences on the host, up to their end.
   const Tensor sequences = tape::sample(model(), ids, options);
   small_tensors(kEndSearch);
+  return {};
 }
 
-void TrlGrpoRole::small_tensors(int count) {
+void GrpoLoop::small_tensors(int count) {
   for (int i = 0; i < count; ++i) tape_.empty({}, DType::fp32, kMetric).reset();
 }
 
 /// Prompts and completions come back from the host, padded; then all of them in one row each.
-void TrlGrpoRole::make_experience(Experience& e) {
+void GrpoLoop::pad_completions(Experience& e) {
   const tape::ComponentScope component(tape_, Component::temporaries);
   const auto integers = [&](std::int64_t columns, std::uint16_t name) {
     return tape_.empty({e.batch, columns}, DType::int64, name);
@@ -195,7 +142,7 @@ void TrlGrpoRole::make_experience(Experience& e) {
 }
 
 /// A column a reward function, filled from the host; then a look for rows without any.
-void TrlGrpoRole::take_rewards(Experience& e) {
+void GrpoLoop::score(Experience& e) {
   const tape::ComponentScope component(tape_, Component::temporaries);
   e.rewards = tape_.empty({e.batch, 1}, DType::fp32, kRewards);
   tape_.empty({e.batch}, DType::fp32, kRewards).reset();
@@ -205,7 +152,7 @@ void TrlGrpoRole::take_rewards(Experience& e) {
   const Tensor any = tape_.empty({}, DType::boolean, kRewards);
 }
 
-void TrlGrpoRole::make_advantages(Experience& e) {
+void GrpoLoop::make_advantages(Experience& e) {
   const tape::ComponentScope component(tape_, Component::temporaries);
   small_tensors(kRolloutMetrics);
   made_.advantages = tape_.empty({e.batch}, DType::fp32, kRewards);
@@ -215,7 +162,7 @@ void TrlGrpoRole::make_advantages(Experience& e) {
 }
 
 /// In another order, by an index from the host; then they take the place of the last generation's.
-void TrlGrpoRole::shuffle(Experience& e) {
+void GrpoLoop::shuffle(Experience& e) {
   const tape::ComponentScope component(tape_, Component::temporaries);
   Completions shuffled;
   shuffled.items = made_.items;
@@ -230,7 +177,7 @@ void TrlGrpoRole::shuffle(Experience& e) {
   micro_batch_ = 0;
 }
 
-Tensor TrlGrpoRole::logprobs(const Tensor& ids, const Tensor& mask, std::int64_t response, bool entropy) {
+Tensor GrpoLoop::logprobs(const Tensor& ids, const Tensor& mask, std::int64_t response, bool entropy) {
   tape::ModelInput input;
   input.ids = ids;
   input.attention_mask = mask;
@@ -243,7 +190,7 @@ Tensor TrlGrpoRole::logprobs(const Tensor& ids, const Tensor& mask, std::int64_t
     logits = last_columns(tape::slice(std::move(logits), 1, 0, response), response);
     logits = tape::div_in_place(std::move(logits), base);
   }
-  Tensor out = selective_log_softmax(logits, last_columns(ids, response));
+  Tensor out = trainer::selective_log_softmax(logits, last_columns(ids, response));
   if (entropy) {
     const tape::GradMode no_grad(tape_, false);
     entropies_ = entropies(logits);
@@ -251,7 +198,7 @@ Tensor TrlGrpoRole::logprobs(const Tensor& ids, const Tensor& mask, std::int64_t
   return out;
 }
 
-Tensor TrlGrpoRole::all_logprobs(const Experience& e) {
+Tensor GrpoLoop::all_logprobs(const Experience& e) {
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
   const WithoutCheckpoints plain(model());
@@ -264,8 +211,15 @@ Tensor TrlGrpoRole::all_logprobs(const Experience& e) {
   return tape::cat(parts, 0);
 }
 
+/// Adapters off where it is the reference's pass.
+Tensor GrpoLoop::forward(Experience& e, Output) {
+  if (acting().name == role().name || !role().lora) return all_logprobs(e);
+  const WithoutAdapters plain(model());
+  return all_logprobs(e);
+}
+
 /// The micro-batch's rows, prompts and completions joined again.
-void TrlGrpoRole::join_micro_batch(const Experience& e) {
+void GrpoLoop::join_micro_batch(Experience& e) {
   const tape::ComponentScope component(tape_, Component::activations);
   const std::int64_t rows = context_.micro_batch, first = micro_batch_ * rows % e.batch;
   const auto part = [&](const Tensor& tensor) { return tape::slice(tensor, 0, first, rows); };
@@ -274,7 +228,8 @@ void TrlGrpoRole::join_micro_batch(const Experience& e) {
 }
 
 /// One part only: it is joined nevertheless.
-void TrlGrpoRole::gather_micro_batch(const Experience& e) {
+void GrpoLoop::forward_logprobs(Experience& e) {
+  const tape::ComponentScope component(tape_, Component::activations);
   const Tensor alone = logprobs(ids_, mask_, e.response, true);
   logprobs_ = tape::cat(std::span(&alone, 1), 0);
   const tape::GradMode no_grad(tape_, false);
@@ -282,7 +237,7 @@ void TrlGrpoRole::gather_micro_batch(const Experience& e) {
   entropies_ = tape::cat(std::span(&entropies, 1), 0);
 }
 
-void TrlGrpoRole::form_loss(const Experience& e) {
+void GrpoLoop::form_loss(Experience& e) {
   const tape::ComponentScope component(tape_, Component::activations);
   const std::int64_t rows = context_.micro_batch, first = micro_batch_ * rows % e.batch;
   ++micro_batch_;
@@ -313,16 +268,65 @@ void TrlGrpoRole::form_loss(const Experience& e) {
 }
 
 /// The trainer's sum: once made, then anew with each training step's loss, which stays until the next one.
-void TrlGrpoRole::add_up_loss() {
+void GrpoLoop::add_up_loss(Experience&) {
   if (!loss_.defined() && training_loss_.defined()) return;
   if (loss_.defined()) last_loss_ = std::move(loss_);
   training_loss_ = tape_.empty({}, DType::fp32, kTrainingLoss);
 }
 
-void TrlGrpoRole::clip() {
+/// Accelerate's own division by steps of accumulation.
+void GrpoLoop::backward(Experience&) {
+  const std::int64_t together = std::max<std::int64_t>(context_.mini_batch / context_.micro_batch, 1);
+  store_.begin_micro_batch(++backwards_ % together == 0);
+  store_.backward(tape::div_scalar(loss_));
+}
+
+void GrpoLoop::detach_loss(Experience&) {
+  loss_ = tape::detach(loss_);
+}
+
+void GrpoLoop::clip(Experience&) {
   const tape::GradMode no_grad(tape_, false);
   store_.clip();
   norm_ = tape_.empty({}, DType::fp32, kNorm);
 }
 
-}  // namespace headroom::trainer
+void GrpoLoop::step(Experience&) {
+  store_.update();
+}
+
+namespace {
+
+using trainer::run_call;
+
+constexpr unsigned kUpdated = kWeights | kOptimizer | kMasterWeights;
+
+constexpr LoopCall kCalls[] = {
+    {.name = "add_up_loss", .run = run_call<&GrpoLoop::add_up_loss>},
+    {.name = "generate", .work = ModelWork::generate, .parts = kWeights},
+    {.name = "pad_completions", .run = run_call<&GrpoLoop::pad_completions>, .after = {"generate"}},
+    {.name = "forward", .work = ModelWork::forward, .parts = kWeights, .after = {"pad_completions"}},
+    {.name = "score", .run = run_call<&GrpoLoop::score>, .after = {"pad_completions"}},
+    {.name = "make_advantages", .run = run_call<&GrpoLoop::make_advantages>, .after = {"score"}},
+    {.name = "shuffle", .run = run_call<&GrpoLoop::shuffle>, .after = {"make_advantages"}},
+    {.name = "join_micro_batch", .run = run_call<&GrpoLoop::join_micro_batch>, .after = {"shuffle"}},
+    {.name = "forward_logprobs",
+     .run = run_call<&GrpoLoop::forward_logprobs>,
+     .work = ModelWork::train,
+     .parts = kWeights,
+     .after = {"join_micro_batch"}},
+    {.name = "form_loss", .run = run_call<&GrpoLoop::form_loss>, .after = {"forward_logprobs"}},
+    {.name = "backward", .run = run_call<&GrpoLoop::backward>, .parts = kWeights, .after = {"form_loss"}},
+    {.name = "detach_loss", .run = run_call<&GrpoLoop::detach_loss>, .after = {"backward"}},
+    {.name = "clip", .run = run_call<&GrpoLoop::clip>, .after = {"backward", "build_optimizer"}},
+    {.name = "step",
+     .run = run_call<&GrpoLoop::step>,
+     .parts = kUpdated,
+     .after = {"backward", "build_optimizer"}},
+};
+
+}  // namespace
+
+const LoopKind kGrpoLoop = {.name = "trl_grpo", .make = trainer::make_own<GrpoLoop>, .calls = kCalls};
+
+}  // namespace headroom::trl

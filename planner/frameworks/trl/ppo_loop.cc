@@ -1,8 +1,9 @@
-#include "simulator/trainer/trl_ppo_role.h"
+#include "planner/frameworks/trl/ppo_loop.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "planner/frameworks/trl/loops.h"
 #include "simulator/tape/generate/sample.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/in_place.h"
@@ -11,9 +12,8 @@
 #include "simulator/tape/operations/scan.h"
 #include "simulator/tape/operations/views.h"
 #include "simulator/trainer/token_logprob.h"
-#include "simulator/trainer/trl_grpo_role.h"
 
-namespace headroom::trainer {
+namespace headroom::trl {
 namespace {
 
 using tape::Tensor;
@@ -51,7 +51,7 @@ Tensor padded(tape::Tape& tape, const std::vector<Tensor>& parts, std::int64_t r
 }
 
 /// What `forward` and `get_reward` make of sequences: where there is no padding, positions, and tokens.
-void make_inputs(PpoLoop::Outputs& out, const Tensor& sequences) {
+void make_inputs(PpoVariables::Outputs& out, const Tensor& sequences) {
   out.mask = tape::plain(kCompare, DType::boolean, sequences);
   {
     Tensor counted = tape::cumsum(out.mask);
@@ -62,7 +62,7 @@ void make_inputs(PpoLoop::Outputs& out, const Tensor& sequences) {
   out.ids = tape::masked_fill(sequences, absent);
 }
 
-tape::ModelInput input_of(PpoLoop::Outputs& outputs, bool cached) {
+tape::ModelInput input_of(PpoVariables::Outputs& outputs, bool cached) {
   tape::ModelInput input;
   input.ids = outputs.ids;
   input.attention_mask = outputs.mask;
@@ -97,72 +97,14 @@ Tensor rows_of(const Tensor& tensor, std::int64_t count) {
 
 }  // namespace
 
-PpoLoop& TrlPpoRole::loop(Experience& e) {
-  if (!e.ppo) e.ppo = std::make_shared<PpoLoop>();
-  return *e.ppo;
-}
-
-std::optional<Status> TrlPpoRole::act(const Action& action, Experience& e) {
-  PpoLoop& l = loop(e);
-  // Of a call's results an underscore keeps the last one.
+PpoVariables& PpoLoop::variables(Experience& e) {
+  PpoVariables& l = e.own<PpoVariables>(role().loop);
   tape::drop(l.ignored_score, l.ignored_logits);
-  const bool policy = role().trained && role().head == HeadKind::language_model;
-  switch (action.verb) {
-    case Verb::take_prompts:
-      policy ? take_prompts(e) : take_micro_batch(e);
-      return Status{};
-    case Verb::generate:
-      generate_chunks(e);
-      return Status{};
-    case Verb::gather_logprobs: {
-      const tape::ComponentScope component(tape_, Component::activations);
-      if (!policy)
-        reference_logprobs(e);
-      else if (l.micro_sequences.defined())
-        make_ppo_loss(l, e.prompt);
-      else
-        begin_chunk(e);
-      return Status{};
-    }
-    case Verb::forward:
-      score(e);
-      return Status{};
-    case Verb::experience: {
-      const tape::GradMode no_grad(tape_, false);
-      const tape::ComponentScope component(tape_, Component::temporaries);
-      make_ppo_experience(l, tape_);
-      return Status{};
-    }
-    case Verb::loss:
-      policy ? update_logits(e) : update_values(e);
-      return Status{};
-    case Verb::backward: {
-      Tensor part = tape::div_scalar(l.loss);
-      store_.backward(part);
-      return Status{};
-    }
-    case Verb::optimizer_step:
-      store_.update();
-      return Status{};
-    case Verb::release:
-      store_.release(kGradients);
-      return Status{};
-    case Verb::drop_outputs:
-      end_update(e);
-      return Status{};
-    case Verb::end_step:
-      tape::drop(l.sequences, l.all_responses, l.all_logprobs, l.all_ref_logprobs, l.all_values, l.advantages,
-                 l.returns, l.padding, l.padding_after);
-      l.kept.clear();
-      tape_.memory().empty_cache();
-      return Status{};
-    default:
-      return std::nullopt;
-  }
+  return l;
 }
 
-void TrlPpoRole::take_prompts(Experience& e) {
-  PpoLoop& l = loop(e);
+void PpoLoop::take_queries(Experience& e) {
+  PpoVariables& l = variables(e);
   const tape::ComponentScope component(tape_, Component::temporaries);
   if (l.statistics.empty())
     for (std::size_t i = 0; i < kStatisticsKinds; ++i)
@@ -176,8 +118,8 @@ void TrlPpoRole::take_prompts(Experience& e) {
 }
 
 /// Completions of one chunk, with the scores of every token beside each other.
-void TrlPpoRole::generate_chunk(const Tensor& queries, std::vector<Tensor>& sequences,
-                                std::vector<Tensor>& scores, std::int64_t response) {
+void PpoLoop::generate_chunk(const Tensor& queries, std::vector<Tensor>& sequences,
+                             std::vector<Tensor>& scores, std::int64_t response) {
   Tensor mask = tape::plain(kCompare, DType::boolean, queries), ids;
   {
     const Tensor absent = tape::plain(kCompare, DType::boolean, mask);
@@ -206,8 +148,8 @@ void TrlPpoRole::generate_chunk(const Tensor& queries, std::vector<Tensor>& sequ
   output.cache.clear();
 }
 
-void TrlPpoRole::generate_chunks(Experience& e) {
-  PpoLoop& l = loop(e);
+Tensor PpoLoop::generate(Experience& e) {
+  PpoVariables& l = variables(e);
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
   std::vector<Tensor> sequences, scores;
@@ -218,11 +160,13 @@ void TrlPpoRole::generate_chunks(Experience& e) {
   l.next_sequences = padded(tape_, sequences, e.batch);
   const tape::ComponentScope table(tape_, Component::logits);
   l.next_scores = padded(tape_, scores, e.batch);
+  return {};
 }
 
 /// The chunk's views, and its log-probs out of generation's scores.
-void TrlPpoRole::begin_chunk(Experience& e) {
-  PpoLoop& l = loop(e);
+void PpoLoop::begin_chunk(Experience& e) {
+  const tape::ComponentScope component(tape_, Component::activations);
+  PpoVariables& l = variables(e);
   const tape::GradMode no_grad(tape_, false);
   if (l.next_scores.defined()) {
     l.sequences = std::move(l.next_sequences);
@@ -236,40 +180,51 @@ void TrlPpoRole::begin_chunk(Experience& e) {
   tape_.memory().empty_cache();
 }
 
-void TrlPpoRole::score(Experience& e) {
-  PpoLoop& l = loop(e);
+void PpoLoop::score_reference(Experience& e) {
+  PpoVariables& l = variables(e);
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
-  if (role().head == HeadKind::language_model) {
-    make_inputs(l.reference, l.sequence);
-    l.reference.logits = model().forward(input_of(l.reference, true));
-    tape::drop(l.reference.ids, l.reference.positions, l.reference.mask);
-    return;
-  }
-  PpoLoop::Outputs outputs;
-  const bool values = role().trained;
-  make_inputs(outputs, values ? l.sequence : l.reward_input);
+  make_inputs(l.reference, l.sequence);
+  l.reference.logits = model().forward(input_of(l.reference, true));
+  tape::drop(l.reference.ids, l.reference.positions, l.reference.mask);
+}
+
+/// Values of all positions of `sequences`; `last`: those of the last tokens.
+Tensor PpoLoop::score(PpoVariables& l, const Tensor& sequences, Tensor& last) {
+  PpoVariables::Outputs outputs;
+  make_inputs(outputs, sequences);
   Tensor all = model().forward(input_of(outputs, false));
   Tensor lengths = tape::add_scalar(first_padding(l.response));
-  Tensor last;
   {
     const Tensor rows = tape_.empty({all.size(0)}, DType::int64, kIndex);
     last = tape_.empty({all.size(0)}, all.dtype(), kIndex);
   }
   l.ignored = std::move(lengths);
-  if (values) {
-    l.ignored_score = std::move(last);
-    l.full_value = std::move(all);
-    l.value = tape::slice(l.full_value, 1, e.prompt - 1, e.response);
-  } else {
-    l.reward = std::move(last);
-    l.ignored_logits = std::move(all);
-    end_chunk(l);
-  }
+  return all;
+}
+
+void PpoLoop::score_values(Experience& e) {
+  PpoVariables& l = variables(e);
+  const tape::GradMode no_grad(tape_, false);
+  const tape::ComponentScope component(tape_, Component::temporaries);
+  Tensor last, all = score(l, l.sequence, last);
+  l.ignored_score = std::move(last);
+  l.full_value = std::move(all);
+  l.value = tape::slice(l.full_value, 1, e.prompt - 1, e.response);
+}
+
+void PpoLoop::score_rewards(Experience& e) {
+  PpoVariables& l = variables(e);
+  const tape::GradMode no_grad(tape_, false);
+  const tape::ComponentScope component(tape_, Component::temporaries);
+  Tensor last, all = score(l, l.reward_input, last);
+  l.reward = std::move(last);
+  l.ignored_logits = std::move(all);
+  end_chunk(l);
 }
 
 /// The chunk is through: its parts wait for the others'.
-void TrlPpoRole::end_chunk(PpoLoop& l) {
+void PpoLoop::end_chunk(PpoVariables& l) {
   l.responses.push_back(l.response);
   l.logprobs.push_back(l.logprob);
   l.ref_logprobs.push_back(l.ref_logprob);
@@ -279,13 +234,14 @@ void TrlPpoRole::end_chunk(PpoLoop& l) {
   l.chunk += l.query.size(0);
 }
 
-void TrlPpoRole::reference_logprobs(Experience& e) {
-  PpoLoop& l = loop(e);
+void PpoLoop::reference_logprobs(Experience& e) {
+  const tape::ComponentScope component(tape_, Component::activations);
+  PpoVariables& l = variables(e);
   const tape::GradMode no_grad(tape_, false);
   {
     Tensor logits = tape::slice(l.reference.logits, 1, e.prompt - 1, e.response);
     logits = tape::div_in_place(std::move(logits), l.reference.logits);
-    l.ref_logprob = selective_log_softmax(logits, l.response);
+    l.ref_logprob = trainer::selective_log_softmax(logits, l.response);
     l.reference.clear();
   }
   tape_.memory().empty_cache();
@@ -294,8 +250,8 @@ void TrlPpoRole::reference_logprobs(Experience& e) {
 }
 
 /// The update's rows, as indices pick them.
-void TrlPpoRole::take_micro_batch(Experience& e) {
-  PpoLoop& l = loop(e);
+void PpoLoop::take_rows(Experience& e) {
+  PpoVariables& l = variables(e);
   const std::int64_t rows = context_.micro_batch;
   const tape::ComponentScope component(tape_, Component::temporaries);
   l.micro_advantages = rows_of(l.advantages, rows);
@@ -307,18 +263,18 @@ void TrlPpoRole::take_micro_batch(Experience& e) {
 }
 
 /// The wrapper's first half: the value model's body and head.
-void TrlPpoRole::update_values(Experience& e) {
-  PpoLoop& l = loop(e);
+void PpoLoop::update_values(Experience& e) {
+  PpoVariables& l = variables(e);
   const tape::ComponentScope component(tape_, Component::activations);
   make_inputs(l.body, l.micro_sequences);
   l.next_values = model().forward(input_of(l.body, true));
 }
 
 /// Its second half: the policy. Only now does what the last micro-batch's call returned go.
-void TrlPpoRole::update_logits(Experience& e) {
-  PpoLoop& l = loop(e);
+void PpoLoop::update_logits(Experience& e) {
+  PpoVariables& l = variables(e);
   const tape::ComponentScope component(tape_, Component::activations);
-  PpoLoop::Outputs outputs;
+  PpoVariables::Outputs outputs;
   outputs.ids = l.body.ids;
   outputs.mask = l.body.mask;
   outputs.positions = l.body.positions;
@@ -330,12 +286,39 @@ void TrlPpoRole::update_logits(Experience& e) {
   l.new_values = std::move(l.next_values);
 }
 
+void PpoLoop::make_experience(Experience& e) {
+  const tape::GradMode no_grad(tape_, false);
+  const tape::ComponentScope component(tape_, Component::temporaries);
+  make_ppo_experience(variables(e), tape_);
+}
+
+void PpoLoop::form_loss(Experience& e) {
+  const tape::ComponentScope component(tape_, Component::activations);
+  make_ppo_loss(variables(e), e.prompt);
+}
+
+void PpoLoop::backward(Experience& e) {
+  PpoVariables& l = variables(e);
+  store_.begin_micro_batch((l.micro_batches + 1) % together() == 0);
+  Tensor part = tape::div_scalar(l.loss);
+  store_.backward(part);
+}
+
+void PpoLoop::step(Experience& e) {
+  static_cast<void>(variables(e));
+  store_.update();
+}
+
+/// Micro-batches of an optimizer step.
+std::int64_t PpoLoop::together() const {
+  return std::max<std::int64_t>(context_.mini_batch / context_.micro_batch, 1);
+}
+
 /// Statistics after the optimizer's step; at the end of a mini-batch what the update held goes.
-void TrlPpoRole::end_update(Experience& e) {
-  PpoLoop& l = loop(e);
+void PpoLoop::end_micro_batch(Experience& e) {
+  PpoVariables& l = variables(e);
   make_ppo_statistics(l, tape_);
-  const std::int64_t together = std::max<std::int64_t>(context_.mini_batch / context_.micro_batch, 1);
-  if (++l.micro_batches % together != 0) return;
+  if (++l.micro_batches % together() != 0) return;
   l.policy.clear();
   tape::drop(l.new_values, l.logits, l.difference, l.ratio, l.policy_losses, l.clipped_losses, l.loss,
              l.distribution, l.entropy, l.micro_returns, l.micro_advantages, l.micro_values,
@@ -344,4 +327,66 @@ void TrlPpoRole::end_update(Experience& e) {
   tape_.memory().empty_cache();
 }
 
-}  // namespace headroom::trainer
+void PpoLoop::end_update(Experience& e) {
+  PpoVariables& l = variables(e);
+  tape::drop(l.sequences, l.all_responses, l.all_logprobs, l.all_ref_logprobs, l.all_values, l.advantages,
+             l.returns, l.padding, l.padding_after);
+  l.kept.clear();
+  tape_.memory().empty_cache();
+}
+
+namespace {
+
+using trainer::run_call;
+
+constexpr unsigned kUpdated = kWeights | kOptimizer | kMasterWeights;
+
+constexpr LoopCall kCalls[] = {
+    {.name = "take_queries", .run = run_call<&PpoLoop::take_queries>},
+    {.name = "generate", .work = ModelWork::generate, .parts = kWeights, .after = {"take_queries"}},
+    {.name = "begin_chunk", .run = run_call<&PpoLoop::begin_chunk>, .after = {"generate"}},
+    {.name = "score_reference",
+     .run = run_call<&PpoLoop::score_reference>,
+     .work = ModelWork::forward,
+     .parts = kWeights,
+     .after = {"begin_chunk"}},
+    {.name = "reference_logprobs",
+     .run = run_call<&PpoLoop::reference_logprobs>,
+     .after = {"score_reference"}},
+    {.name = "score_values",
+     .run = run_call<&PpoLoop::score_values>,
+     .work = ModelWork::forward,
+     .parts = kWeights,
+     .after = {"begin_chunk"}},
+    {.name = "score_rewards",
+     .run = run_call<&PpoLoop::score_rewards>,
+     .work = ModelWork::forward,
+     .parts = kWeights,
+     .after = {"reference_logprobs", "score_values"}},
+    {.name = "make_experience", .run = run_call<&PpoLoop::make_experience>, .after = {"score_rewards"}},
+    {.name = "take_rows", .run = run_call<&PpoLoop::take_rows>, .after = {"make_experience"}},
+    {.name = "update_values",
+     .run = run_call<&PpoLoop::update_values>,
+     .work = ModelWork::train,
+     .parts = kWeights,
+     .after = {"take_rows"}},
+    {.name = "update_logits",
+     .run = run_call<&PpoLoop::update_logits>,
+     .work = ModelWork::train,
+     .parts = kWeights,
+     .after = {"update_values"}},
+    {.name = "form_loss", .run = run_call<&PpoLoop::form_loss>, .after = {"update_logits"}},
+    {.name = "backward", .run = run_call<&PpoLoop::backward>, .parts = kWeights, .after = {"form_loss"}},
+    {.name = "step",
+     .run = run_call<&PpoLoop::step>,
+     .parts = kUpdated,
+     .after = {"backward", "build_optimizer"}},
+    {.name = "end_micro_batch", .run = run_call<&PpoLoop::end_micro_batch>, .after = {"backward"}},
+    {.name = "end_update", .run = run_call<&PpoLoop::end_update>, .after = {"make_experience"}},
+};
+
+}  // namespace
+
+const LoopKind kPpoLoop = {.name = "trl_ppo", .make = trainer::make_own<PpoLoop>, .calls = kCalls};
+
+}  // namespace headroom::trl

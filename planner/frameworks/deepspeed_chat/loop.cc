@@ -1,4 +1,4 @@
-#include "simulator/trainer/deepspeed_chat_role.h"
+#include "planner/frameworks/deepspeed_chat/loop.h"
 
 #include <algorithm>
 #include <utility>
@@ -11,7 +11,7 @@
 #include "simulator/tape/operations/views.h"
 #include "simulator/trainer/token_logprob.h"
 
-namespace headroom::trainer {
+namespace headroom::deepspeed_chat {
 namespace {
 
 using tape::Tensor;
@@ -30,51 +30,16 @@ Tensor answer(const Tensor& tokens, std::int64_t start) {
 
 }  // namespace
 
-std::optional<Status> DeepSpeedChatRole::act(const Action& action, Experience& e) {
-  switch (action.verb) {
-    case Verb::take_prompts:
-      take_prompts(e);
-      return Status{};
-    case Verb::generate:
-      generate_responses(e);
-      return Status{};
-    case Verb::experience: {
-      Tensor filled = tape::plain(kNotEqual, DType::boolean, e.sequences);
-      e.mask = tape::to(std::move(filled), DType::int64);
-      return Status{};
-    }
-    case Verb::forward:
-      score(e, action.output);
-      return Status{};
-    case Verb::gather_logprobs:
-      gather_logprobs(e);
-      return Status{};
-    case Verb::drop_outputs:
-      drop_outputs(e);
-      return Status{};
-    case Verb::train:
-      role().head == HeadKind::language_model ? train_actor(e) : train_critic(e);
-      return Status{};
-    case Verb::end_step:
-      tape::drop(e.logits, e.returns, e.advantages);
-      e.locals.clear();
-      e.last_losses = std::exchange(e.losses, {});
-      return Status{};
-    default:
-      return std::nullopt;
-  }
-}
-
-void DeepSpeedChatRole::take_prompts(Experience& e) {
+void ChatLoop::take_batch(Experience& e) {
   // The last step's experience goes when the new one is there.
   for (Tensor* tensor :
        {&e.prompts, &e.old_logprobs, &e.ref_logprobs, &e.values, &e.rewards, &e.sequences, &e.mask})
-    if (tensor->defined()) e.previous.push_back(std::move(*tensor));
+    if (tensor->defined()) variables(e).previous.push_back(std::move(*tensor));
   e.prompts = tape_.empty({e.batch, e.prompt}, DType::int64, kPrompts);
-  e.prompt_mask = tape_.empty({e.batch, e.prompt}, DType::int64, kMask);
+  variables(e).prompt_mask = tape_.empty({e.batch, e.prompt}, DType::int64, kMask);
 }
 
-void DeepSpeedChatRole::generate_responses(Experience& e) {
+Tensor ChatLoop::generate(Experience& e) {
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
   model().options().training = false;
@@ -85,7 +50,7 @@ void DeepSpeedChatRole::generate_responses(Experience& e) {
   options.end_token = false;
   options.synchronized = role().sharding.kind == ShardingKind::zero3;
   options.length_processors = false;
-  options.mask = e.prompt_mask;
+  options.mask = variables(e).prompt_mask;
   options.padded = role().padded;
   Tensor generated = tape::sample(model(), e.prompts, options);
   model().options().training = role().trained;
@@ -96,12 +61,13 @@ void DeepSpeedChatRole::generate_responses(Experience& e) {
   filled.reset();
   for (std::int64_t i = 0; i < e.batch; ++i)
     const Tensor too_short = tape_.empty({}, DType::boolean, kLengths);
-  e.sequences = tape_.empty(generated.shape(), DType::int64, kLengths);
-  e.outputs.push_back(std::move(generated));
-  e.outputs.push_back(std::move(lengths));
+  Tensor sequences = tape_.empty(generated.shape(), DType::int64, kLengths);
+  variables(e).outputs.push_back(std::move(generated));
+  variables(e).outputs.push_back(std::move(lengths));
+  return sequences;
 }
 
-tape::ModelInput DeepSpeedChatRole::input_of(const Experience& e) const {
+tape::ModelInput ChatLoop::input_of(const Experience& e) const {
   tape::ModelInput input;
   input.ids = e.sequences;
   input.attention_mask = e.mask;
@@ -109,60 +75,66 @@ tape::ModelInput DeepSpeedChatRole::input_of(const Experience& e) const {
   return input;
 }
 
-void DeepSpeedChatRole::score(Experience& e, Output output) {
+void ChatLoop::make_mask(Experience& e) {
+  Tensor filled = tape::plain(kNotEqual, DType::boolean, e.sequences);
+  e.mask = tape::to(std::move(filled), DType::int64);
+}
+
+Tensor ChatLoop::forward(Experience& e, Output output) {
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
-  if (output != Output::logits) {
-    Tensor values = model().forward(input_of(e));
-    if (output == Output::values) {
-      e.values = std::move(values);
-      return;
-    }
-    for (std::int64_t i = 0; i < e.batch; ++i) {
-      // Where does the row's padding begin? nonzero() counts, then writes no place.
-      Tensor flags = tape_.empty({e.response}, DType::boolean, kEnds);
-      Tensor count = tape_.empty({}, DType::int32, kEnds);
-      for (const std::int64_t workspace : {1, 1023})
-        const Tensor buffer = tape_.empty({workspace}, DType::uint8, kEnds);
-      tape::drop(count, flags);
-    }
-    e.rewards = tape_.empty({e.batch}, values.dtype(), kEnds);
-    return;
+  Tensor values = model().forward(input_of(e));
+  if (output != Output::rewards) return values;
+  for (std::int64_t i = 0; i < e.batch; ++i) {
+    // Where does the row's padding begin? nonzero() counts, then writes no place.
+    Tensor flags = tape_.empty({e.response}, DType::boolean, kEnds);
+    Tensor count = tape_.empty({}, DType::int32, kEnds);
+    for (const std::int64_t workspace : {1, 1023})
+      const Tensor buffer = tape_.empty({workspace}, DType::uint8, kEnds);
+    tape::drop(count, flags);
   }
+  return tape_.empty({e.batch}, values.dtype(), kEnds);
+}
+
+/// Logits stay, with the cache that generation would go on from.
+void ChatLoop::keep_logits(Experience& e) {
+  const tape::GradMode no_grad(tape_, false);
+  const tape::ComponentScope component(tape_, Component::temporaries);
+  Variables& v = variables(e);
   tape::KvCache cache;
   tape::ModelInput input = input_of(e);
   input.cache = &cache;
-  e.outputs.push_back(model().forward(input));
-  (role().trained ? e.actor_logits : e.ref_logits) = e.outputs.back();
+  v.outputs.push_back(model().forward(input));
+  (role().trained ? v.actor_logits : v.ref_logits) = v.outputs.back();
   for (tape::KvCache::LayerCache& layer : cache.layers) {
-    e.outputs.push_back(std::move(layer.keys));
-    e.outputs.push_back(std::move(layer.values));
+    v.outputs.push_back(std::move(layer.keys));
+    v.outputs.push_back(std::move(layer.values));
   }
 }
 
-void DeepSpeedChatRole::gather_logprobs(Experience& e) {
+void ChatLoop::gather_logprobs(Experience& e) {
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
-  e.old_logprobs = token_logprobs(e.actor_logits, e.sequences, role().loss);
-  e.ref_logprobs = token_logprobs(e.ref_logits, e.sequences, role().loss);
+  e.old_logprobs = trainer::token_logprobs(variables(e).actor_logits, e.sequences, role().loss);
+  e.ref_logprobs = trainer::token_logprobs(variables(e).ref_logits, e.sequences, role().loss);
 }
 
-void DeepSpeedChatRole::drop_outputs(Experience& e) {
-  tape::drop(e.actor_logits, e.ref_logits);
-  for (Tensor& tensor : e.outputs) tensor.reset();
-  e.outputs.clear();
-  e.previous.clear();
+void ChatLoop::drop_outputs(Experience& e) {
+  tape::drop(variables(e).actor_logits, variables(e).ref_logits);
+  for (Tensor& tensor : variables(e).outputs) tensor.reset();
+  variables(e).outputs.clear();
+  variables(e).previous.clear();
 }
 
 /// Where each row's answer ends: the number of its tokens, shifted.
-Tensor DeepSpeedChatRole::answer_ends(const Experience& e) {
+Tensor ChatLoop::answer_ends(const Experience& e) {
   Tensor count = tape_.empty({e.batch}, DType::int64, kLengths);
   count = tape::add_scalar(std::move(count));
   return tape::add_scalar(std::move(count));
 }
 
 /// Rewards a token (a KL penalty, the score at the end), then advantages from the last token to the first.
-void DeepSpeedChatRole::make_advantages(Experience& e) {
+void ChatLoop::make_advantages(Experience& e) {
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
   const std::int64_t start = e.prompt - 1;
@@ -175,8 +147,8 @@ void DeepSpeedChatRole::make_advantages(Experience& e) {
     const Tensor ends = answer_ends(e);
     const Tensor clipped = tape::clamp(e.rewards);
   }
-  e.locals.push_back(rewards);
-  e.locals.push_back(answer_ends(e));
+  variables(e).locals.push_back(rewards);
+  variables(e).locals.push_back(answer_ends(e));
   std::vector<Tensor> advantages;
   Tensor last;
   const std::int64_t length = rewards.size(1);
@@ -190,24 +162,24 @@ void DeepSpeedChatRole::make_advantages(Experience& e) {
     advantages.push_back(last);
   }
   e.advantages = tape_.empty({e.batch, length - start}, rewards.dtype(), kStack);
-  e.returns = tape::add(e.advantages, answer(values, start));
+  variables(e).returns = tape::add(e.advantages, answer(values, start));
 }
 
-void DeepSpeedChatRole::update(Tensor loss, Experience& e) {
+void ChatLoop::update(Tensor loss, Experience& e) {
   store_.backward(loss);
   store_.step();
-  e.losses.push_back(std::move(loss));
+  variables(e).losses.push_back(std::move(loss));
 }
 
-void DeepSpeedChatRole::train_actor(Experience& e) {
+void ChatLoop::train_actor(Experience& e) {
   make_advantages(e);
   const std::int64_t start = e.prompt - 1;
   Tensor loss;
   {
     const tape::ComponentScope component(tape_, Component::activations);
-    e.logits = model().forward(input_of(e));
-    Tensor logprobs = token_logprobs(e.logits, e.sequences, role().loss);
-    e.locals.push_back(logprobs);
+    variables(e).logits = model().forward(input_of(e));
+    Tensor logprobs = trainer::token_logprobs(variables(e).logits, e.sequences, role().loss);
+    variables(e).locals.push_back(logprobs);
     const Tensor new_answer = answer(logprobs, start), old_answer = answer(e.old_logprobs, start);
     const Tensor mask = answer(tape::slice(e.mask, 1, 1, e.mask.size(1) - 1), start);
     Tensor log_ratio = tape::mul(tape::sub(new_answer, old_answer), mask);
@@ -222,21 +194,21 @@ void DeepSpeedChatRole::train_actor(Experience& e) {
   update(std::move(loss), e);
 }
 
-void DeepSpeedChatRole::train_critic(Experience& e) {
+void ChatLoop::train_critic(Experience& e) {
   const std::int64_t start = e.prompt - 1;
   Tensor loss;
   {
     const tape::ComponentScope component(tape_, Component::activations);
     Tensor all = model().forward(input_of(e));
-    e.locals.push_back(all);
+    variables(e).locals.push_back(all);
     const Tensor values = answer(tape::slice(all, 1, 0, all.size(1) - 1), start);
     const Tensor old = answer(tape::slice(e.values, 1, 0, e.values.size(1) - 1), start);
     const Tensor mask = answer(tape::slice(e.mask, 1, 1, e.mask.size(1) - 1), start);
     Tensor lower = tape::add_scalar(old), upper = tape::add_scalar(old);
     Tensor clipped = tape::clamp(values, lower, upper);
     tape::drop(lower, upper);
-    Tensor plain = tape::pow(tape::sub(values, e.returns));
-    Tensor bounded = tape::pow(tape::sub(clipped, e.returns));
+    Tensor plain = tape::pow(tape::sub(values, variables(e).returns));
+    Tensor bounded = tape::pow(tape::sub(clipped, variables(e).returns));
     Tensor larger = tape::maximum(plain, bounded);
     Tensor sum = tape::mul_scalar(tape::sum(tape::mul(std::move(larger), mask)));
     Tensor count = tape::sum(mask);
@@ -245,4 +217,42 @@ void DeepSpeedChatRole::train_critic(Experience& e) {
   update(std::move(loss), e);
 }
 
-}  // namespace headroom::trainer
+void ChatLoop::train(Experience& e) {
+  role().head == HeadKind::language_model ? train_actor(e) : train_critic(e);
+}
+
+void ChatLoop::end_update(Experience& e) {
+  Variables& v = variables(e);
+  tape::drop(v.logits, v.returns, e.advantages);
+  v.locals.clear();
+  v.last_losses = std::exchange(v.losses, {});
+}
+
+namespace {
+
+using trainer::run_call;
+
+constexpr LoopCall kCalls[] = {
+    {.name = "take_batch", .run = run_call<&ChatLoop::take_batch>},
+    {.name = "generate", .work = ModelWork::generate, .parts = kWeights, .after = {"take_batch"}},
+    {.name = "make_mask", .run = run_call<&ChatLoop::make_mask>, .after = {"generate"}},
+    {.name = "keep_logits",
+     .run = run_call<&ChatLoop::keep_logits>,
+     .work = ModelWork::forward,
+     .parts = kWeights,
+     .after = {"make_mask"}},
+    {.name = "forward", .work = ModelWork::forward, .parts = kWeights, .after = {"make_mask"}},
+    {.name = "gather_logprobs", .run = run_call<&ChatLoop::gather_logprobs>, .after = {"keep_logits"}},
+    {.name = "drop_outputs", .run = run_call<&ChatLoop::drop_outputs>, .after = {"gather_logprobs"}},
+    {.name = "train",
+     .work = ModelWork::train,
+     .parts = kWeights | kOptimizer | kMasterWeights,
+     .after = {"gather_logprobs", "forward"}},
+    {.name = "end_update", .run = run_call<&ChatLoop::end_update>, .after = {"train"}},
+};
+
+}  // namespace
+
+const LoopKind kChatLoop = {.name = "deepspeed_chat", .make = trainer::make_own<ChatLoop>, .calls = kCalls};
+
+}  // namespace headroom::deepspeed_chat

@@ -1,10 +1,8 @@
 #pragma once
 
-#include <optional>
-
 #include "simulator/trainer/loop.h"
 
-namespace headroom::trainer {
+namespace headroom::trl {
 
 /// The policy of TRL's GRPOTrainer (1.9) without a serving engine, on one GPU: Accelerate wraps the forward
 /// (autocast inside, outputs to fp32), `generate` samples through it, log-probs and entropies are formed from
@@ -12,35 +10,37 @@ namespace headroom::trainer {
 /// off. With `loss.temperature_copy` generation divides its scores by a temperature, into new tensors. The
 /// tokenizer has no token to begin with.
 ///
-/// Actions: take_prompts (the trainer's sum of losses, made once, then with each training step's loss); for
-/// each generation generate, experience (padded ids), forward (actor: the policy's own log-probs, ref),
-/// take_rewards, drop_prompts (advantages; the rows that were scored go), end_step (shuffled, they replace
-/// the last generation's); then for each micro-batch loss with Output::logits (its rows joined),
-/// gather_logprobs (its forward), loss, backward, drop_outputs (the graph goes); optimizer_step with
-/// kGradients (clipping alone) and without, release.
-class TrlGrpoRole : public Loop {
+/// A training step: `add_up_loss`; for each generation `generate`, `pad_completions`, `forward` (actor: the
+/// policy's own log-probs; ref), `score`, `make_advantages`, `shuffle`; then for each micro-batch
+/// `join_micro_batch`, `forward_logprobs`, `form_loss`, `backward`, `detach_loss`; now and then `clip`,
+/// `step` and the gradients' release.
+class GrpoLoop : public trainer::Loop {
  public:
   using Loop::Loop;
+  using Experience = trainer::Experience;
 
-  std::optional<Status> act(const Action& action, Experience& experience) override;
-  tape::Tensor forward(const Experience&, Output) override { return {}; }
-  void train(const Experience&) override {}
+  tape::Tensor generate(Experience& experience) override;
+  tape::Tensor forward(Experience& experience, Output output) override;
+
+  // Its calls, in the order of a training step.
+  void add_up_loss(Experience& experience);
+  void pad_completions(Experience& experience);
+  void score(Experience& experience);
+  void make_advantages(Experience& experience);
+  void shuffle(Experience& experience);
+  void join_micro_batch(Experience& experience);
+  void forward_logprobs(Experience& experience);
+  void form_loss(Experience& experience);
+  void backward(Experience& experience);
+  void detach_loss(Experience& experience);
+  void clip(Experience& experience);
+  void step(Experience& experience);
 
  private:
   tape::Tensor call(const tape::ModelInput& input);
-  void generate_completions(Experience& experience);
-  void make_experience(Experience& experience);
-  void take_rewards(Experience& experience);
-  void make_advantages(Experience& experience);
-  void shuffle(Experience& experience);
-  void join_micro_batch(const Experience& experience);
   tape::Tensor logprobs(const tape::Tensor& ids, const tape::Tensor& mask, std::int64_t response,
                         bool entropy);
   tape::Tensor all_logprobs(const Experience& experience);
-  void form_loss(const Experience& experience);
-  void gather_micro_batch(const Experience& experience);
-  void add_up_loss();
-  void clip();
   void small_tensors(int count);
 
   /// What one generation leaves for its micro-batches: ids and masks [B,P] and [B,R], advantages [B],
@@ -57,7 +57,7 @@ class TrlGrpoRole : public Loop {
   tape::Tensor loss_, last_loss_;                   ///< this training step's and the last one's
   tape::Tensor norm_;                               ///< of the gradients, as logged
   tape::Tensor training_loss_;                      ///< what the trainer sums losses up in
-  std::int64_t micro_batch_ = 0;
+  std::int64_t micro_batch_ = 0, backwards_ = 0;
 };
 
-}  // namespace headroom::trainer
+}  // namespace headroom::trl

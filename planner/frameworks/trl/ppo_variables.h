@@ -5,13 +5,13 @@
 
 #include "simulator/tape/modules/model.h"
 
-namespace headroom::trainer {
+namespace headroom::trl {
 
 /// The variables of PPOTrainer's `train` that outlive its statements. Each holds its tensor until the
 /// statement that assigns it again is over, or until the trainer deletes it; so scores of a whole batch of
 /// completions outlive the update, and a micro-batch's logits the next one's forward. Shapes: N sequences an
 /// update, n a chunk of rollouts, b a micro-batch; P prompt and R response tokens, T = P + R.
-struct PpoLoop {
+struct PpoVariables {
   using Tensor = tape::Tensor;
 
   // Of the rollouts.
@@ -54,13 +54,13 @@ struct PpoLoop {
 };
 
 /// Log-probs of the chunk's responses from generation's scores.
-void rollout_logprobs(PpoLoop& loop);
+void rollout_logprobs(PpoVariables& loop);
 /// Rewards, advantages and returns of all sequences, out of the parts.
-void make_ppo_experience(PpoLoop& loop, tape::Tape& tape);
+void make_ppo_experience(PpoVariables& loop, tape::Tape& tape);
 /// The loss of policy and value function over a micro-batch, divided by the micro-batches of an optimizer
 /// step.
-void make_ppo_loss(PpoLoop& loop, std::int64_t prompt);
+void make_ppo_loss(PpoVariables& loop, std::int64_t prompt);
 /// Clip fractions, the entropy of the whole distribution, and so on.
-void make_ppo_statistics(PpoLoop& loop, tape::Tape& tape);
+void make_ppo_statistics(PpoVariables& loop, tape::Tape& tape);
 
-}  // namespace headroom::trainer
+}  // namespace headroom::trl
