@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "simulator/job/actions.h"
 #include "simulator/job/job.h"
 #include "simulator/job/names.h"
 #include "tests/simulator/job/small_job.h"
@@ -64,7 +65,7 @@ TEST(ValidateJob, WantsGroupsThatFillThePool) {
 TEST(ValidateJob, WantsPhasesOfKnownRoles) {
   PhaseSpec phase;
   phase.kind = PhaseKind::train_critic;
-  phase.actions = {Action{.verb = Verb::train, .role = "critic", .engine = ""}};
+  phase.actions = {role_action(Verb::train, "critic")};
   EXPECT_THAT(complaint([&](Job& j) { j.step = {phase}; }),
               HasSubstr("step.train_critic.train: no role is named critic"));
 }
