@@ -125,6 +125,7 @@ Result<RecordedAction> ActionRecorder::act(const Action& action, int step) {
   out.held = memory.components();
   out.host_at_peak = memory.host_at_peak();
   out.host_held = memory.host_components();
+  out.work = program_->timed.work();
   out.seconds = program_->timed.take_seconds();
   out.empties_cache = program_->noting.take_emptied();
   return out;

@@ -52,6 +52,19 @@ bool raise(Highest& best, const RecordedAction& few, const RecordedAction& more,
   return i == few.moments.size();
 }
 
+/// Time bends upwards along the layers, for the later of two clocks decides at each moment: a line through
+/// few layers lies below it. So does the longer of the work of host and device, each of which grows evenly,
+/// with what was hidden by neither in the run with few layers. The higher of both bounds is taken.
+Seconds seconds_of(const Line& line, const RecordedAction& few, const RecordedAction& more) {
+  Seconds out = line.at(few.seconds, more.seconds);
+  const auto longer = [](double host, double device) { return std::max(host, device); };
+  const double rest = more.seconds.total() - longer(more.work.host, more.work.device);
+  const double total =
+      rest + longer(line.at(few.work.host, more.work.host), line.at(few.work.device, more.work.device));
+  const double sum = out.total();
+  return sum > 0 && total > sum ? out * (total / sum) : out;
+}
+
 bool offloads(const Job& job, const Role& role) {
   const auto moves = [&](const PhaseSpec& phase) {
     return std::any_of(phase.actions.begin(), phase.actions.end(), [&](const Action& action) {
@@ -137,7 +150,7 @@ std::optional<ActionCost> folded(const LayerFold& fold, const RecordedAction& fe
   out.host_at_peak = line.at(few.host_at_peak, more.host_at_peak);
   out.host_rise = out.host_at_peak.total() - line.at(few.host_before, more.host_before);
   out.host_held = line.at(few.host_held, more.host_held);
-  out.seconds = line.at(few.seconds, more.seconds);
+  out.seconds = seconds_of(line, few, more);
   out.empties_cache = few.empties_cache;
   return out;
 }

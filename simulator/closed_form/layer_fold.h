@@ -10,6 +10,7 @@
 #include "simulator/hardware/hardware.h"
 #include "simulator/job/job.h"
 #include "simulator/memory/counting_memory.h"
+#include "simulator/time/launch_queue.h"
 
 namespace headroom::closed_form {
 
@@ -22,6 +23,7 @@ struct RecordedAction {
   Bytes host_before = 0;
   Breakdown host_at_peak, host_held;
   Seconds seconds;
+  LaunchQueue::Work work;  ///< of host and device in them
   bool empties_cache = false;
 };
 

@@ -71,9 +71,19 @@ void TimedMemory::synchronize() {
   queue_.wait_all();
 }
 
+StreamMark TimedMemory::record_event(Stream stream) {
+  const StreamMark mark = inner().record_event(stream);
+  if (timed()) marks_.emplace_back(mark, queue_.reached(stream));
+  return mark;
+}
+
 void TimedMemory::wait_event(StreamMark mark) {
   inner().wait_event(mark);
-  queue_.wait_all();
+  const auto known =
+      std::find_if(marks_.begin(), marks_.end(), [mark](const auto& one) { return one.first == mark; });
+  if (known == marks_.end()) return;
+  queue_.wait_until(known->second);
+  marks_.erase(known);
 }
 
 void TimedMemory::run(const Operation& operation) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "simulator/hardware/hardware.h"
@@ -41,6 +42,7 @@ class TimedMemory final : public ForwardingMemory, private GrowingSteps {
   void free_host(HostBlock block) override;
   void empty_cache() override;
   void synchronize() override;
+  StreamMark record_event(Stream stream) override;
   void wait_event(StreamMark mark) override;
   void run(const Operation& operation) override;
   Repetition* repetition() override {
@@ -51,7 +53,12 @@ class TimedMemory final : public ForwardingMemory, private GrowingSteps {
   /// How many equal pieces of work the running one stands for.
   double repeat = 1;
   /// Seconds since the last call.
-  Seconds take_seconds() { return queue_.take(); }
+  Seconds take_seconds() {
+    marks_.clear();
+    return queue_.take();
+  }
+  /// What host and device did in them.
+  LaunchQueue::Work work() const { return queue_.work(); }
 
  private:
   bool timed() const { return hardware_.memory_bandwidth > 0; }
@@ -74,6 +81,8 @@ class TimedMemory final : public ForwardingMemory, private GrowingSteps {
   HostBlocks blocks_;
   std::function<DriverUse()> driver_;
   LaunchQueue queue_;
+  std::vector<std::pair<StreamMark, double>>
+      marks_;           ///< recorded and not yet waited for: when they are reached
   Bytes reserved_ = 0;  ///< by the driver, as last seen
   double stands_for_ = 1;
   Repetition* repetition_ = nullptr;  ///< of the inner memory

@@ -47,7 +47,8 @@ class CountedBlocks {
   std::int64_t segments() const { return 0; }
   std::int64_t retries() const { return 0; }
   Bytes inactive_split() const { return 0; }
-  DriverUse driver_use() const { return {.reserved = memory_.reserved()}; }
+  static constexpr bool kHasSegments = false;
+  DriverUse driver_use() const { return {}; }
 
  private:
   CountingMemory memory_;
@@ -114,6 +115,7 @@ class SimulatedBlocks {
   std::int64_t segments() const { return allocator().statistics().all.segment.current; }
   std::int64_t retries() const { return allocator().statistics().num_alloc_retries; }
   Bytes inactive_split() const { return allocator().inactive_split(); }
+  static constexpr bool kHasSegments = true;
   DriverUse driver_use() const {
     return {.reserved = allocator().reserved(), .maps = settings_.expandable_segments};
   }
@@ -138,7 +140,9 @@ class ProgramProcess final : public TrainerProcess {
   ProgramProcess(const Job& job, const Pool& pool, const Hardware& hardware, std::int64_t rank,
                  Arguments&&... arguments)
       : blocks_(std::forward<Arguments>(arguments)...),
-        timed_(blocks_.memory(), hardware, pool.gpus_per_node, [this] { return blocks_.driver_use(); }),
+        timed_(blocks_.memory(), hardware, pool.gpus_per_node,
+               Blocks::kHasSegments ? std::function<DriverUse()>([this] { return blocks_.driver_use(); })
+                                    : std::function<DriverUse()>()),
         program_(job, timed_, trainer::traits_of(hardware), rank) {
     program_.repeat = &timed_.repeat;
     program_.unused = [this] {

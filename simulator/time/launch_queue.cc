@@ -5,10 +5,6 @@
 
 namespace headroom {
 
-void LaunchQueue::wait(Stream stream) {
-  host_ = std::max(host_, streams_[stream % kStreams]);
-}
-
 void LaunchQueue::wait_all() {
   host_ = latest_;
 }
@@ -18,14 +14,19 @@ void LaunchQueue::follow(Stream stream, Stream other) {
   end = std::max(end, streams_[other % kStreams]);
 }
 
+LaunchQueue::Work LaunchQueue::work() const {
+  return {work_.host, *std::max_element(busy_.begin(), busy_.end())};
+}
+
 LaunchQueue::Stretch LaunchQueue::since(const Stretch& mark) const {
-  return {host_ - mark.host, busy_ - mark.busy, spent_ - mark.spent};
+  return {work_.host - mark.host, busy_[0] - mark.busy, spent_ - mark.spent};
 }
 
 void LaunchQueue::repeat(const Stretch& stretch) {
   const double before = latest_;
   host_ += stretch.host;
-  busy_ += stretch.busy;
+  work_.host += stretch.host;
+  busy_[0] += stretch.busy;
   streams_[0] = std::max(streams_[0] + stretch.busy, host_);
   latest_ = std::max(before, streams_[0]);
   const double total = stretch.spent.total();
@@ -33,8 +34,10 @@ void LaunchQueue::repeat(const Stretch& stretch) {
 }
 
 Seconds LaunchQueue::take() {
-  host_ = latest_ = busy_ = 0;
+  host_ = latest_ = 0;
+  work_ = {};
   streams_.fill(0);
+  busy_.fill(0);
   return std::exchange(spent_, Seconds{});
 }
 

@@ -14,17 +14,21 @@ class LaunchQueue {
  public:
   void host(double seconds, Spent what = Spent::host) {
     host_ += seconds;
+    work_.host += seconds;
     advance(host_, what);
   }
   void launch(Stream stream, double seconds, Spent what) {
     double& end = streams_[stream % kStreams];
     if (end < host_) end = host_;
     end += seconds;
-    busy_ += seconds;
+    busy_[stream % kStreams] += seconds;
     advance(end, what);
   }
   /// The host waits for what was launched.
-  void wait(Stream stream);
+  void wait(Stream stream) { wait_until(reached(stream)); }
+  /// When the work given to `stream` so far is done; the host waits for such a moment.
+  double reached(Stream stream) const { return streams_[stream % kStreams]; }
+  void wait_until(double moment) { host_ = host_ < moment ? moment : host_; }
   void wait_all();
   /// What was launched on `stream` goes on when that of `other` is done.
   void follow(Stream stream, Stream other);
@@ -34,9 +38,15 @@ class LaunchQueue {
     double host = 0, busy = 0;
     Seconds spent;
   };
-  Stretch mark() const { return {host_, busy_, spent_}; }
+  Stretch mark() const { return {work_.host, busy_[0], spent_}; }
   Stretch since(const Stretch& mark) const;
   void repeat(const Stretch& stretch);
+
+  /// What host and device did, whichever the phase waited for; the device: its busiest stream.
+  struct Work {
+    double host = 0, device = 0;
+  };
+  Work work() const;
 
   /// Seconds since the last call, all work done.
   Seconds take();
@@ -49,8 +59,9 @@ class LaunchQueue {
     latest_ = to;
   }
 
-  double host_ = 0, latest_ = 0, busy_ = 0;
-  std::array<double, kStreams> streams_{};
+  double host_ = 0, latest_ = 0;
+  Work work_;
+  std::array<double, kStreams> streams_{}, busy_{};
   Seconds spent_;
 };
 
