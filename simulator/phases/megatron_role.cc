@@ -244,14 +244,23 @@ void MegatronRole::forward_step(const megatron::PipelineStep& step) {
   if (last(step.chunk)) {
     Tensor loss = training_loss(std::move(hidden));
     piece.output = tape::div_scalar(std::move(loss));
-    last_output_.reset();
+    hold_output(piece.output);
     return;
   }
-  last_output_.reset();
   piece.output = std::move(hidden);
   const bool passes_through =
       piece.output->storage == (piece.input.defined() ? piece.input->storage : nullptr);
   if (role().megatron.deallocates_outputs && !passes_through) tape_.shrink_storage(piece.output);
+  hold_output(piece.output);
+}
+
+/// The interleaved schedule names the last forward's output until the next one is done; the other one the
+/// output whose backward ran last.
+void MegatronRole::hold_output(const Tensor& output) {
+  if (role().parallel.virtual_pipeline > 1)
+    last_output_ = output;
+  else
+    last_output_.reset();
 }
 
 void MegatronRole::backward_step(const megatron::PipelineStep& step) {
@@ -269,7 +278,6 @@ void MegatronRole::backward_step(const megatron::PipelineStep& step) {
       tape::backward(context_.engine, piece.output, gradient);
     }
     input_gradient_ = piece.input.defined() ? piece.input.grad() : Tensor();
-    // The interleaved schedule pops its outputs in a function that ends here.
     if (role().parallel.virtual_pipeline == 1) last_output_ = std::move(piece.output);
   }
 }

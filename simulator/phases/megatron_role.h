@@ -63,6 +63,7 @@ class MegatronRole : public Store {
   /// Memory for hidden states, or their gradient, of `all` tokens that another stage sends.
   tape::Tensor received(std::int64_t all, std::uint16_t name);
   void receive_ahead(const std::vector<tape::megatron::PipelineStep>& steps, std::size_t done);
+  void hold_output(const tape::Tensor& output);
   void forward_step(const tape::megatron::PipelineStep& step);
   void backward_step(const tape::megatron::PipelineStep& step);
   void train_mini_batch(double times);

@@ -8,6 +8,7 @@
 
 #include "models/architecture/read.h"
 #include "models/document/document.h"
+#include "simulator/hardware/library.h"
 #include "simulator/job/actions.h"
 #include "simulator/phases/simulate.h"
 
@@ -165,7 +166,8 @@ Result<std::vector<MegatronRecording>> megatron_recordings(const std::filesystem
 }
 
 Result<std::vector<MegatronErrors>> megatron_errors(const MegatronRecording& recording) {
-  HEADROOM_ASSIGN(const Report report, simulate(recording.job, Hardware{}));
+  HEADROOM_ASSIGN(const Hardware hardware, find_hardware("H200"));
+  HEADROOM_ASSIGN(const Report report, simulate(recording.job, hardware));
   const auto here = std::find_if(report.devices.begin(), report.devices.end(), [&](const DeviceReport& device) {
     return device.device <= recording.rank && recording.rank < device.device + device.alike;
   });
@@ -182,11 +184,14 @@ Result<std::vector<MegatronErrors>> megatron_errors(const MegatronRecording& rec
       truth.peak_allocated = std::max(truth.peak_allocated, row.peak_allocated);
       truth.peak_reserved = std::max(truth.peak_reserved, row.peak_reserved);
       truth.allocated_end = row.allocated_end;
+      truth.reserved_end = row.reserved_end;
+      truth.process_end = row.process_end;
     }
     if (truth.peak_allocated == 0) continue;
     out.push_back({phase.step, phase.phase, off(predicted.peak_allocated, truth.peak_allocated),
                    off(predicted.allocated_end, truth.allocated_end),
-                   off(predicted.peak_reserved, truth.peak_reserved)});
+                   off(predicted.peak_reserved, truth.peak_reserved),
+                   off(predicted.outside, truth.process_end - truth.reserved_end)});
   }
   return out;
 }

@@ -36,6 +36,7 @@ struct MegatronErrors {
   int step = 0;
   std::string phase;  ///< of the recording; training covers forward, backward and optimizer step
   double peak = 0, end = 0, reserved = 0;
+  double outside = 0;  ///< of what the process holds beside the allocator at the end
 };
 
 /// `recording`'s rank simulated and held against it, phase by phase, without step 0 (whose compilation is timed

@@ -45,7 +45,7 @@ int main(int count, char** arguments) {
     std::cerr << recordings.error().text() << "\n";
     return 1;
   }
-  Sum peak, end, one_stream, own_stream;
+  Sum peak, end, one_stream, own_stream, outside;
   std::ostringstream rows;
   for (const MegatronRecording& recording : *recordings) {
     const auto errors = headroom::test::megatron_errors(recording);
@@ -58,6 +58,7 @@ int main(int count, char** arguments) {
       peak.add(e.peak, 0.001, at);
       end.add(e.end, 0.001, at);
       (recording.current_stream ? one_stream : own_stream).add(e.reserved, 0.02, at);
+      if (!recording.exchange) outside.add(e.outside, 0.02, at);
       rows << fmt::format("| {} | {} | {} | {} | {:+.2f} % | {:+.2f} % | {:+.1f} % |\n", recording.name, recording.rank,
                           e.step, e.phase, 100 * e.peak, 100 * e.end, 100 * e.reserved);
     }
@@ -65,7 +66,8 @@ int main(int count, char** arguments) {
   std::cout << "| | rows | mean | worst | |\n| --- | ---: | ---: | --- | --- |\n"
             << peak.row("allocated, peak", "0.1 %") << end.row("allocated, end of phase", "0.1 %")
             << one_stream.row("reserved, wrapped on the current stream", "2 %")
-            << own_stream.row("reserved, wrapped on a stream of its own", "2 %") << "\n"
+            << own_stream.row("reserved, wrapped on a stream of its own", "2 %")
+            << outside.row("beside the allocator (context, communicators), end of phase", "2 %") << "\n"
             << "| run | rank | step | phase | peak allocated | allocated at the end | peak reserved |\n"
             << "| --- | ---: | ---: | --- | ---: | ---: | ---: |\n"
             << rows.str();

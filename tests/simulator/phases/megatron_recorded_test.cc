@@ -53,6 +53,15 @@ TEST(MegatronRecorded, ReservedIsNearWhereGradientsStayOnOneStream) {
   EXPECT_GT(rows, 40);
 }
 
+TEST(MegatronRecorded, CommunicatorsOfEveryGroupAreCounted) {
+  for (const MegatronRecording& recording : recordings()) {
+    if (recording.exchange) continue;  // the recorder's own
+    for (const MegatronErrors& e : errors_of(recording))
+      EXPECT_LE(std::abs(e.outside), e.step < 0 ? 0.1 : 0.05)
+          << recording.name << " rank " << recording.rank << " step " << e.step << " " << e.phase;
+  }
+}
+
 // --- What each recording is there for: without its mechanism it is off by more than a hundredth
 
 struct Mechanism {

@@ -148,6 +148,29 @@ TEST(MegatronLayer, BackwardLeavesOnlyPlaceholdersOfDistinctShapes) {
   EXPECT_EQ(run.memory.live(), after);
 }
 
+TEST(MegatronLayer, GradientsWaitForTheStreamThatAddsThem) {
+  // A host that runs ahead gets the memory of a weight's gradient back only when that stream has passed it.
+  const auto reserved = [](Stream stream) {
+    const Architecture model = dense();
+    CountingMemory memory(false, true);
+    Tape tape(memory);
+    Engine engine(tape);
+    ProcessBuffers process(tape);
+    Options o = options(1);
+    o.switches.gradient_accumulation_fusion = false;
+    auto stage =
+        Stage::make(model, "actor", {.tape = tape, .engine = engine, .process = process, .options = o}).value();
+    GradientBuffers buffers(*stage, GradientBuffers::Options{.stream = stream});
+    Tensor x = tape.empty({kTokens, kHidden}, DType::bf16, 0);
+    x->requires_grad = true;
+    Tensor out = stage->layers(0, x);
+    Tensor gradient = tape.empty(out.shape(), out.dtype(), 0);
+    tape::backward(engine, out, std::move(gradient));
+    return memory.reserved_peak();
+  };
+  EXPECT_GT(reserved(1), reserved(0));
+}
+
 TEST(MegatronLayer, WithoutFusionWeightGradientsComeAndGo) {
   Options o = options(2);
   o.switches.gradient_accumulation_fusion = false;
