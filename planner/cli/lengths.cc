@@ -12,6 +12,7 @@
 #include "models/base/embedded.h"
 #include "models/base/nearest.h"
 #include "models/document/document.h"
+#include "planner/configuration/listed_batches.h"
 #include "simulator/job/batching.h"
 
 namespace headroom {
@@ -174,12 +175,18 @@ Result<Figures> figures_of(const Document& document, const Batch& caps, const st
 
 }  // namespace
 
-Result<Lengths> read_lengths(const std::string& text, const Batch& caps) {
+Result<Lengths> read_lengths(const std::string& text, const Job& job) {
+  const Batch& caps = job.batch;
   const bool is_inline = text.find('=') != std::string::npos;
   std::string file = is_inline ? "" : text;
   HEADROOM_ASSIGN(const Document document, is_inline ? inline_document(text) : named_document(text, file));
-  HEADROOM_ASSIGN(const Figures figures, figures_of(document, caps, file));
   Lengths lengths;
+  if (lists_batches(document)) {
+    HEADROOM_ASSIGN(lengths.listed, listed_batches(document, job, file));
+    lengths.source = text;
+    return lengths;
+  }
+  HEADROOM_ASSIGN(const Figures figures, figures_of(document, caps, file));
   lengths.source = figures.source.empty() ? text : figures.source;
   lengths.mean_prompt = figures.prompt;
   lengths.mean_response = figures.response;

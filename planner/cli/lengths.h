@@ -11,7 +11,9 @@ namespace headroom::cli {
 ///
 ///   KEY=N,…   the figures themselves
 ///   NAME      a dataset that Headroom knows (configs/lengths/NAME.yaml)
-///   FILE      YAML or JSON: a map of the same figures, a list of lengths, or a length a line
+///   FILE      YAML or JSON: a map of the same figures, a list of lengths, or a length a line; or `phases` with
+///             the micro-batches of a run (planner/configuration/listed_batches.h), such as a recording: then
+///             these are what is run, in place of the worst case
 ///
 /// Figures are
 ///   prompt, response  mean tokens of a prompt, of a response; in a file also a list of lengths
@@ -24,7 +26,7 @@ namespace headroom::cli {
 /// A list holds whole sequences (prompt and response): their mean, deviation and the longest count. Lengths
 /// above the cap count as the cap, as frameworks cut them. Errors: unknown keys, a stated mean above its cap,
 /// nothing that gives a mean.
-Result<Lengths> read_lengths(const std::string& text, const Batch& caps);
+Result<Lengths> read_lengths(const std::string& text, const Job& job);
 
 /// The job with every sequence at its expected length instead of the cap: packed micro-batches hold fewer
 /// tokens, the KV cache more sequences. With a known spread, micro-batches of a fixed number of sequences are

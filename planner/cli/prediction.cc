@@ -175,7 +175,7 @@ Result<Run> load_run(const std::string& path, const Common& common, Streams& str
   if (Status valid = validate_job(run.read.job); !valid)
     return fail(placed(std::move(valid.error()), path == "-" ? kStandardInput : path));
   if (common.lengths) {
-    HEADROOM_ASSIGN(run.read.job.lengths, read_lengths(*common.lengths, run.read.job.batch));
+    HEADROOM_ASSIGN(run.read.job.lengths, read_lengths(*common.lengths, run.read.job));
   }
   HEADROOM_ASSIGN(run.hardware, hardware_of(run.read, common, path));
   run.limits = limits_of(common, run.hardware);
@@ -202,9 +202,10 @@ void describe(Report& report, const Run& run) {
 }
 
 Result<Report> predict(const Run& run, const Executor& executor) {
-  // The worst case decides; it knows no lengths but the caps.
+  // The worst case decides; it knows no lengths but the caps, unless every sequence is known.
   Job capped = run.read.job;
-  const Lengths lengths = std::exchange(capped.lengths, {});
+  const bool known = !capped.lengths.listed.empty();
+  const Lengths lengths = known ? Lengths{} : std::exchange(capped.lengths, {});
   Result<Report> predicted = executor(capped, run.hardware);
   if (!predicted)
     return fail(placed(std::move(predicted.error()),
@@ -219,6 +220,9 @@ Result<Report> predict(const Run& run, const Executor& executor) {
     leave_undetermined(expected, run.read.job.not_modelled);
     report.assumptions.push_back(expected_verdict(expected, lengths));
   }
+  if (known)
+    report.assumptions.push_back(
+        "micro-batches are the listed ones: the prediction holds for these sequences, not for longer ones");
   describe(report, run);
   judge(report, run.limits);
   HEADROOM_TRY(settle_cached_memory(report, capped, run.hardware, run.limits));

@@ -116,6 +116,7 @@ Summary summarise(const std::vector<Row>& rows) {
     ++out.phases;
     out.allocated_exact += row.peak_allocated == row.measured.peak_allocated;
     out.reserved_exact += row.peak_reserved == row.measured.peak_reserved;
+    out.allocated_close += allocated <= kCloseLimit;
     out.allocated_mean += allocated;
     out.reserved_mean += reserved;
     out.allocated_worst = std::max(out.allocated_worst, allocated);

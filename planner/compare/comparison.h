@@ -28,9 +28,12 @@ struct Row {
 /// them.
 std::vector<Row> compare(const Report& report, const Measured& measured);
 
+/// An allocated peak within it is close: in percent.
+inline constexpr double kCloseLimit = 0.1;
+
 /// Errors in percent over rows.
 struct Summary {
-  std::int64_t phases = 0, allocated_exact = 0, reserved_exact = 0, counts_equal = 0, counted = 0;
+  std::int64_t phases = 0, allocated_exact = 0, allocated_close = 0, reserved_exact = 0, counts_equal = 0, counted = 0;
   double allocated_mean = 0, allocated_worst = 0;  ///< of absolute values
   double reserved_mean = 0, reserved_worst = 0;
 };

@@ -36,17 +36,21 @@ Result<Report> predict(const std::string& path) {
 }
 
 std::string run_line(const std::string& name, const Summary& s) {
-  return fmt::format("| {} | {} | {} | {:.4f} | {} | {:.4f} | {} |\n", name, s.phases, s.allocated_exact,
-                     s.allocated_worst, s.reserved_exact, s.reserved_worst,
+  return fmt::format("| {} | {} | {} | {} | {:.4f} | {:.4f} | {} | {:.4f} | {:.4f} | {} |\n", name, s.phases,
+                     s.allocated_exact, s.allocated_close, s.allocated_mean, s.allocated_worst,
+                     s.reserved_exact, s.reserved_mean, s.reserved_worst,
                      s.counted > 0 ? fmt::format("{} of {}", s.counts_equal, s.counted) : "");
 }
 
 /// A row of the first table.
 std::string group_line(const std::string& name, const std::vector<Row>& rows) {
   const Summary s = summarise(rows);
-  return fmt::format("| {} | {} of {} | {:.4f} | {:.4f} | {} of {} | {:.4f} | {:.4f} | {} |\n", name,
-                     s.allocated_exact, s.phases, s.allocated_mean, s.allocated_worst, s.reserved_exact,
-                     s.phases, s.reserved_mean, s.reserved_worst,
+  return fmt::format("| {} | {} of {} | {:.1f} | {:.4f} | {:.4f} | {} of {} | {:.4f} | {:.4f} | {} |\n", name,
+                     s.allocated_exact, s.phases,
+                     100.0 * static_cast<double>(s.allocated_close) /
+                         static_cast<double>(std::max<std::int64_t>(1, s.phases)),
+                     s.allocated_mean, s.allocated_worst, s.reserved_exact, s.phases, s.reserved_mean,
+                     s.reserved_worst,
                      s.counted > 0 ? fmt::format("{} of {}", s.counts_equal, s.counted) : "");
 }
 
@@ -106,19 +110,21 @@ std::string accuracy_document(const Corpus& corpus) {
   std::map<std::string, std::vector<Row>> groups;
   for (const RecordedRun& run : corpus.runs)
     groups[run.group].insert(groups[run.group].end(), run.rows.begin(), run.rows.end());
-  std::string out =
-      "# Accuracy\n\nPredicted against measured, every recorded run and phase. Made by "
-      "`docs/regenerate_accuracy.sh`; bytes as torch.cuda.memory_stats() counts them, errors signed, in "
-      "percent "
-      "of what was measured; the last column is the difference in the number of allocations.\n\n"
-      "| recordings below `tests/data` | allocated exact | mean error % | worst % | reserved exact | mean "
-      "error % "
-      "| worst % | allocations equal |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
+  std::string out = "# Accuracy";
+  if (groups.size() == 1) out += ": " + groups.begin()->first;
+  out +=
+      "\n\nPredicted against measured, every recorded run and phase. Made by `headroom compare --corpus` (see "
+      "`docs/regenerate_*.sh`); bytes as torch.cuda.memory_stats() counts them, errors signed, in percent of "
+      "what was measured; the last column is the difference in the number of allocations.\n\n"
+      "| recordings below `tests/data` | allocated exact | within 0.1 %, % | mean error % | worst % | reserved "
+      "exact | mean error % | worst % | allocations equal |\n"
+      "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
   for (const auto& [name, rows] : groups) out += group_line(name, rows);
   out += group_line("all", corpus.rows());
   out +=
-      "\n| run | phases | allocated exact | worst % | reserved exact | worst % | allocations equal |\n"
-      "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n";
+      "\n| run | phases | allocated exact | within 0.1 % | mean error % | worst % | reserved exact | mean error "
+      "% | worst % | allocations equal |\n"
+      "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
   for (const RecordedRun& run : corpus.runs) out += run_line(run.name, summarise(run.rows));
   if (!corpus.skipped.empty()) {
     out += "\nNot predicted:\n\n";

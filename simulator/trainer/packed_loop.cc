@@ -88,8 +88,9 @@ void PackedLoop::repeat(double times) {
 tape::ModelInput PackedLoop::packed_input(const MicroBatches& batch) {
   const tape::ComponentScope component(tape_, Component::temporaries);
   tape::ModelInput input;
-  input.ids = tape_.empty({1, batch.tokens_per_rank}, DType::int64, kInput);
-  input.position_ids = tape_.empty({1, batch.tokens_per_rank}, DType::int64, kInput);
+  const std::int64_t rows = role().packed ? 1 : std::max<std::int64_t>(1, batch.sequences);
+  input.ids = tape_.empty({rows, batch.tokens_per_rank / rows}, DType::int64, kInput);
+  input.position_ids = tape_.empty({rows, batch.tokens_per_rank / rows}, DType::int64, kInput);
   tape_.memory().wait_event(tape_.memory().record_event(0));  // packing reads the lengths back to the host
   model().options().packed_sequences = std::max<std::int64_t>(1, batch.sequences);
   return input;
@@ -107,8 +108,30 @@ PackedLoop::Outputs PackedLoop::fused(const tape::ModelInput& input, const Tenso
   return out;
 }
 
+/// Log-probs of labels [N] from logits [N,V], which go at the end.
+Tensor PackedLoop::token_logprobs(Tensor logits, const Tensor& labels, bool in_place) {
+  if (acting().loss.token_logprob == TokenLogprob::flash_cross_entropy)
+    return tape::neg(tape::flash_cross_entropy(std::move(logits), labels, in_place));
+  if (acting().loss.token_logprob != TokenLogprob::selective_log_softmax) {
+    Tensor table = tape::log_softmax(std::move(logits));
+    return tape::squeeze(tape::gather(std::move(table), tape::unsqueeze(labels, -1)), -1);
+  }
+  // Row by row: each row's log-probabilities stay for the backward.
+  std::vector<Tensor> each;
+  Tensor table;  // of the row before, until the next one exists
+  const Tensor index = tape::unsqueeze(labels, -1);
+  std::vector<Tensor> rows = tape::split(logits, 0, 1), chosen = tape::split(index, 0, 1);
+  logits.reset();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    table = tape::log_softmax(tape::squeeze(rows[i], 0));
+    each.push_back(tape::gather(table, tape::squeeze(chosen[i], 0)));
+  }
+  tape::drop(table);
+  return tape::cat(each, 0);
+}
+
 PackedLoop::Outputs PackedLoop::run(const MicroBatches& batch, Entropy entropy) {
-  const LossSpec& loss = role().loss;
+  const LossSpec& loss = acting().loss;
   const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
   tape::ModelInput input = packed_input(batch);
   const Tensor labels = tape::view(input.ids, {-1});
@@ -133,16 +156,16 @@ PackedLoop::Outputs PackedLoop::run(const MicroBatches& batch, Entropy entropy) 
     else
       out.entropy = tape::eager_entropy(scaled);
   }
-  if (loss.token_logprob == TokenLogprob::flash_cross_entropy) {
-    // Written over the logits in the backward, unless the entropy or the caller still needs them.
-    const bool alone = entropy == Entropy::none && !(loss.logits_fp32 && loss.keeps_logits);
-    Tensor nll = tape::flash_cross_entropy(std::move(scaled), labels, alone);
-    out.logprobs = tape::neg(std::move(nll));
-  } else {
-    Tensor table = tape::log_softmax(std::move(scaled));
-    Tensor index = tape::unsqueeze(labels, -1);
-    out.logprobs = tape::squeeze(tape::gather(std::move(table), std::move(index)), -1);
+  // Written over the logits in the backward, unless the entropy or the caller still needs them.
+  const bool in_place = entropy == Entropy::none && !(loss.logits_fp32 && loss.keeps_logits);
+  if (role().packed || !loss.joins_valid_rows) {
+    out.logprobs = token_logprobs(std::move(scaled), labels, in_place);
+    return out;
   }
+  // Rows without padding are joined in a copy, beside the rectangle.
+  const Tensor valid = tape::take_rows(scaled, batch.valid);
+  const Tensor targets = tape_.empty({batch.valid}, DType::int64, kInput);
+  out.logprobs = token_logprobs(valid, targets, in_place);
   return out;
 }
 
@@ -196,8 +219,8 @@ void PackedLoop::run_micro_batch(const MicroBatches& batch, bool last) {
     const tape::ComponentScope component(tape_, Component::activations);
     scaled = tape::div_scalar(packed_loss(batch));
   }
-  store_.backward(scaled);
-  scaled.reset();
+  last_loss_ = std::move(scaled);
+  store_.backward(last_loss_);
   kept_logits_.reset();
 }
 
@@ -207,6 +230,7 @@ void PackedLoop::train(Experience& experience) {
       repeat(mini_batch[i].times);
       run_micro_batch(mini_batch[i].batch, i + 1 == mini_batch.size());
     }
+    last_loss_.reset();
     repeat(mini_batch.front().times);
     store_.step();
   }

@@ -35,6 +35,7 @@ class PackedLoop : public Loop {
   std::vector<std::vector<Piece>> train_pieces(std::int64_t batch) const;  ///< by optimizer step
   tape::ModelInput packed_input(const MicroBatches& batch);
   Outputs run(const MicroBatches& batch, Entropy entropy);
+  tape::Tensor token_logprobs(tape::Tensor logits, const tape::Tensor& labels, bool in_place);
   Outputs fused(const tape::ModelInput& input, const tape::Tensor& labels);
   tape::Tensor packed_loss(const MicroBatches& batch);
   tape::Tensor value_loss(const MicroBatches& batch);
@@ -42,6 +43,7 @@ class PackedLoop : public Loop {
   void repeat(double times);
 
   tape::Tensor kept_logits_;
+  tape::Tensor last_loss_;  ///< the loop's variable, with its graph, until the next micro-batch's loss stands
 };
 
 }  // namespace headroom::trainer

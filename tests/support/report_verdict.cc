@@ -149,7 +149,7 @@ Result<ReportVerdict> judge_report(const PublicReport& report) {
   out.budget = run.limits.budget;
   HEADROOM_ASSIGN(out.worst, simulate(run, run.read.job));
   if (!report.lengths.empty()) {
-    HEADROOM_ASSIGN(const Lengths lengths, cli::read_lengths(report.lengths, run.read.job.batch));
+    HEADROOM_ASSIGN(const Lengths lengths, cli::read_lengths(report.lengths, run.read.job));
     HEADROOM_ASSIGN(out.expected, simulate(run, cli::at_expected_lengths(run.read.job, lengths)));
   }
   if (!out.expected && !out.worst->fits) {

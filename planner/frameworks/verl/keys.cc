@@ -426,6 +426,7 @@ constexpr Row kRoot[] = {
     {"defaults", 'l', "null", N},
     // Headroom's own section: verl does not read it.
     {"headroom.gpu", 's', "null", M},
+    {"headroom.model_config", 'd', "{}", M},
     {"headroom.resumed", 'b', "null", M},
     {"headroom.versions.verl", 's', "null", M},
     {"headroom.versions.torch", 's', "null", M},

@@ -10,6 +10,7 @@
 #include "planner/configuration/value_grammar.h"
 #include "planner/frameworks/verl/job.h"
 #include "planner/frameworks/verl/keys.h"
+#include "planner/frameworks/verl/recording.h"
 
 namespace headroom::verl {
 namespace {
@@ -35,6 +36,10 @@ bool names_megatron(const JobInput& input) {
 Result<Layers> lay(const JobInput& input, const JobOptions& options) {
   Layers layers;
   for (const JobInput::File& file : input.files) {
+    if (is_recording(file.document)) {
+      HEADROOM_TRY(lay_recording(file, layers));
+      continue;
+    }
     if (!is_list_of_overrides(file)) {
       if (!file.document.is_map())
         return fail(Error{.message = "expected a map of verl's keys at the top",
@@ -323,7 +328,7 @@ bool detect(const JobInput& input) {
       if (file.text.find("actor_rollout_ref.") != std::string::npos) return true;
       continue;
     }
-    if (file.document.find("actor_rollout_ref") != nullptr) return true;
+    if (file.document.find("actor_rollout_ref") != nullptr || is_recording(file.document)) return true;
   }
   return false;
 }
@@ -376,6 +381,7 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
     HEADROOM_TRY(values.status());
   }
   out.job = std::move(*job);
+  HEADROOM_TRY(take_batches(input, out.job));
   warn_of_short_models(values, *settings);
   if (!input.files.empty()) out.job.name = std::filesystem::path(input.files.back().path).stem().string();
   for (Notice& notice : values.take_warnings()) out.warnings.push_back(std::move(notice));

@@ -207,8 +207,10 @@ LossSpec actor_loss(const Settings& s) {
   } else if (s.calculate_entropy) {
     out.train_entropy = Entropy::forward;
   }
-  out.entropy_compiled = s.torch_compile;
-  out.entropy_chunk = s.entropy_chunking ? s.entropy_chunk : 0;
+  // Padded logits go through the plain function, whatever is asked for.
+  const bool packed = s.actor.model.remove_padding || s.actor.strategy == Strategy::megatron;
+  out.entropy_compiled = s.torch_compile && packed;
+  out.entropy_chunk = s.entropy_chunking && packed ? s.entropy_chunk : 0;
   out.entropy_recomputed = s.entropy_checkpointing;
   out.kl = s.use_kl_loss;
   out.sum_pi_squared = s.calculate_sum_pi_squared;

@@ -154,9 +154,11 @@ class StepMaker {
     if (!early) {
       if (loads) act(Verb::load, "actor", kWeights);
       if (exports) act(Verb::export_weights, "actor");
+      // A state dict of its own is all that is sent.
+      if (loads && exports) act(Verb::offload, "actor", kWeights);
     }
     act_engine(Verb::sync_weights, "rollout", "actor");
-    if (loads && !early) act(Verb::offload, "actor", kWeights);
+    if (loads && !early && !exports) act(Verb::offload, "actor", kWeights);
     act(Verb::empty_cache, "actor");
     if (sleeps()) act_engine(Verb::wake_kv, "rollout");
     if (switches) act(Verb::expandable_on, "actor");

@@ -140,6 +140,34 @@ Tensor cat(Arg a, Arg b, int dimension) {
   return out;
 }
 
+namespace {
+
+const std::uint16_t kTake = operation_name("take_rows"), kTakeBackward = operation_name("TakeRowsBackward");
+
+void take_rows_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
+  Tape& tape = *node.tape;
+  out[0] = tape.empty(node.shape, in[0].dtype(), node.name);
+  if (tape.wants_operations()) Work(tape, OperationKind::copy, node.name).in(in[0]).out(out[0]).run();
+}
+
+}  // namespace
+
+Tensor take_rows(const Tensor& self, std::int64_t rows) {
+  Tape& tape = self.tape();
+  Node* node = nullptr;
+  if (tape.grad_enabled() && self.requires_grad()) {
+    node = tape.node(kTakeBackward, take_rows_backward, {&self});
+    node->shape = Shape::contiguous(self.shape().sizes());
+  }
+  Shape shape = Shape::contiguous(self.shape().sizes());
+  shape.size[0] = rows;
+  set_contiguous(shape);
+  Tensor out = tape.empty(shape, self.dtype(), kTake);
+  if (tape.wants_operations()) Work(tape, OperationKind::copy, kTake).in(self).out(out).run();
+  tape.attach(out, node);
+  return out;
+}
+
 void copy_in_place(const Tensor& self, const Tensor& other) {
   Tape& tape = self.tape();
   if (tape.wants_operations()) Work(tape, OperationKind::copy, kCopy).in(other).out(self).run();

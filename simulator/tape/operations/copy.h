@@ -19,6 +19,8 @@ Tensor clone_as(Arg self, const Shape& shape);
 /// keeps its tensors.
 Tensor cat(std::span<const Tensor> tensors, int dimension);
 Tensor cat(Arg a, Arg b, int dimension);
+/// So many rows of the first dimension, chosen out of `self`, joined in a copy; backward: `self`'s gradient.
+Tensor take_rows(const Tensor& self, std::int64_t rows);
 /// `self.copy_(other)`: nothing allocated.
 void copy_in_place(const Tensor& self, const Tensor& other);
 /// torch.zeros/ones/arange/full and the like.

@@ -23,6 +23,8 @@ const std::uint16_t kFlat = operation_name("fsdp::flat_parameter"), kShard = ope
 
 constexpr int kRoot = -1;
 constexpr std::size_t kMostInFlight = 2;
+constexpr Bytes kBroadcastBucket = 250 * kMiB;
+constexpr std::size_t kMostBroadcasts = 2;
 
 /// Gradients of all views of a flat parameter become one flat gradient.
 void split_backward(Node& node, std::span<Tensor> incoming, std::span<Tensor> outgoing) {
@@ -99,7 +101,7 @@ void Fsdp1::shard_unit(Unit& u) {
     std::vector<Tensor> moved;
     if (options_.built_on_host) {
       for (const View& view : flat.views) moved.push_back(tape_.empty(view.shape, stored, kToDevice));
-      if (!alone()) const Tensor broadcast = tape_.empty({flat.elements}, stored, kBroadcast);
+      if (!alone()) broadcast(flat, stored, u.number == kRoot);
     } else {
       for (const View& view : flat.views) moved.push_back(*view.slot);
     }
@@ -118,6 +120,31 @@ void Fsdp1::shard_unit(Unit& u) {
     flat.full = tape_.alias(nothing, Shape{flat.elements}, 0, false);
     flat.full->requires_grad = flat.trainable;
   }
+}
+
+/// The first rank's values come coalesced: tensors are joined in copies until one of them is full; two copies
+/// are under way while the next one is made. The root's buffers come first, so its first tensor is joined too.
+void Fsdp1::broadcast(const Flat& flat, DType stored, bool with_buffers) {
+  const auto most = static_cast<std::int64_t>(kBroadcastBucket / element_size(stored));
+  std::deque<Tensor> under_way;
+  std::int64_t elements = 0, tensors = 0;
+  for (const Tensor* buffer : model_.buffers()) {
+    if (!with_buffers || !buffer->defined()) continue;
+    elements += buffer->elements();
+    ++tensors;
+  }
+  const auto close = [&] {
+    if (tensors > 1) under_way.push_back(tape_.empty({elements}, stored, kBroadcast));
+    if (under_way.size() > kMostBroadcasts) under_way.pop_front();
+    elements = tensors = 0;
+  };
+  for (const View& view : flat.views) {
+    elements += view.shape.elements();
+    ++tensors;
+    if (elements >= most) close();
+  }
+  close();
+  while (!under_way.empty()) under_way.pop_front();
 }
 
 Fsdp1::Unit& Fsdp1::unit(int number) {

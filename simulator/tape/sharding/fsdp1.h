@@ -70,6 +70,7 @@ class Fsdp1 : public ShardingRuntime {
 
   void build_units(Model& model);
   void shard_unit(Unit& unit);
+  void broadcast(const Flat& flat, DType stored, bool with_buffers);
   void begin();
   bool alone() const { return options_.ranks == 1; }
   void unshard_alone(Flat& flat);

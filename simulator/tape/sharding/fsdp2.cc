@@ -93,12 +93,17 @@ void Fsdp2::shard_group(Group& g) {
   for (Parameter& p : g.parameters) *p.slot = p.full;  // the whole parameters go, in order
 }
 
-/// A whole state dict on the first rank's host is broadcast tensor by tensor into the shards.
+/// A whole state dict on the first rank's host is broadcast tensor by tensor into the shards; parts that live
+/// on the host are cut out on the device first.
 void Fsdp2::distribute() {
   const ComponentScope component(tape_, Component::staging);
   for (const Group& g : groups_)
-    for (const Parameter& p : g.parameters)
+    for (const Parameter& p : g.parameters) {
       const Tensor whole = tape_.empty(p.full.shape(), p.shard.dtype(), kToDevice);
+      Tensor part;
+      if (options_.cpu_offload && options_.ranks > 1)
+        part = tape_.empty(p.shard.shape(), p.shard.dtype(), kToDevice);
+    }
 }
 
 Fsdp2::Group& Fsdp2::group(int unit) {

@@ -22,8 +22,18 @@ Batch caps() {
   return batch;
 }
 
+Job of(const Batch& batch) {
+  Job job;
+  job.batch = batch;
+  return job;
+}
+
+Job capped() {
+  return of(caps());
+}
+
 TEST(Lengths, AMeanIsSharedOutAsTheCapsAre) {
-  const Lengths lengths = read_lengths("mean=2000,max=3500", caps()).value();
+  const Lengths lengths = read_lengths("mean=2000,max=3500", capped()).value();
   EXPECT_EQ(lengths.mean_prompt, 500);
   EXPECT_EQ(lengths.mean_response, 1500);
   EXPECT_EQ(lengths.max_total, 3500);
@@ -32,7 +42,7 @@ TEST(Lengths, AMeanIsSharedOutAsTheCapsAre) {
 TEST(Lengths, WhatIsNotGivenStaysAtTheCap) {
   Job job;
   job.batch = caps();
-  const Job expected = at_expected_lengths(job, read_lengths("response=700.5", caps()).value());
+  const Job expected = at_expected_lengths(job, read_lengths("response=700.5", capped()).value());
   EXPECT_EQ(expected.batch.prompt_length, 1000);
   EXPECT_EQ(expected.batch.response_length, 701);
 }
@@ -40,11 +50,11 @@ TEST(Lengths, WhatIsNotGivenStaysAtTheCap) {
 TEST(Lengths, ComeFromAFileWithItsSource) {
   const std::filesystem::path path = test::scratch() / "lengths.yaml";
   std::ofstream(path) << "prompt: 90\nresponse: 210\nsource: measured on the training set\n";
-  const Lengths lengths = read_lengths(path, caps()).value();
+  const Lengths lengths = read_lengths(path, capped()).value();
   EXPECT_EQ(lengths.mean_response, 210);
   EXPECT_EQ(lengths.source, "measured on the training set");
   std::ofstream(path) << "prompt: 90\nrespons: 210\n";
-  EXPECT_EQ(read_lengths(path, caps()).error().text(),
+  EXPECT_EQ(read_lengths(path, capped()).error().text(),
             path.string() +
                 ":2: respons: expected one of prompt, response, mean, max, spread, source; did you mean "
                 "'response'?");
@@ -53,25 +63,25 @@ TEST(Lengths, ComeFromAFileWithItsSource) {
 TEST(Lengths, AreMeasuredFromLists) {
   const std::filesystem::path path = test::scratch() / "lengths.txt";
   std::ofstream(path) << "# prompt and response\n1000\n3000\n\n9000\n";  // the last one is cut at the cap
-  const Lengths lines = read_lengths(path, caps()).value();
+  const Lengths lines = read_lengths(path, capped()).value();
   EXPECT_NEAR(lines.mean_prompt + lines.mean_response, (1000 + 3000 + 4000) / 3.0, 1e-6);
   EXPECT_EQ(lines.max_total, 4000);
   EXPECT_NEAR(lines.spread, 1247.2, 0.1);
   std::ofstream(path) << R"({"prompt": [100, 300], "response": [1000, 2000, 3000]})";
-  const Lengths parts = read_lengths(path, caps()).value();
+  const Lengths parts = read_lengths(path, capped()).value();
   EXPECT_EQ(parts.mean_prompt, 200);
   EXPECT_EQ(parts.mean_response, 2000);
   EXPECT_EQ(parts.max_total, 3300);
   std::ofstream(path) << "100\nmany\n";
-  EXPECT_FALSE(read_lengths(path, caps()).has_value());
+  EXPECT_FALSE(read_lengths(path, capped()).has_value());
 }
 
 TEST(Lengths, AreKnownOfADataset) {
   Batch batch = caps();
-  const Lengths gsm8k = read_lengths("gsm8k", batch).value();
+  const Lengths gsm8k = read_lengths("gsm8k", of(batch)).value();
   EXPECT_GT(gsm8k.mean_response, gsm8k.mean_prompt);
   EXPECT_FALSE(gsm8k.source.empty());
-  EXPECT_THAT(read_lengths("gsm9k", batch).error().text(), HasSubstr("gsm8k"));
+  EXPECT_THAT(read_lengths("gsm9k", of(batch)).error().text(), HasSubstr("gsm8k"));
 }
 
 /// Fewer sequences in a micro-batch vary more; a token budget does not.
@@ -84,7 +94,7 @@ TEST(Lengths, TheLargestMicroBatchExceedsTheMean) {
     Role& role = job.roles.emplace_back();
     role.packed = true;
     role.forward = {.sequences = sequences, .tokens = tokens};
-    return at_expected_lengths(job, read_lengths("prompt=100,response=300,spread=150", job.batch).value())
+    return at_expected_lengths(job, read_lengths("prompt=100,response=300,spread=150", job).value())
         .batch.response_length;
   };
   EXPECT_EQ(response(0, 16384), 300);
@@ -96,16 +106,16 @@ TEST(Lengths, TheLargestMicroBatchExceedsTheMean) {
 TEST(Lengths, WhatIsPaddedIsPaddedToTheLongest) {
   Job job;
   job.batch = caps();
-  EXPECT_EQ(at_expected_lengths(job, read_lengths("mean=400,max=900", caps()).value()).lengths.max_total,
+  EXPECT_EQ(at_expected_lengths(job, read_lengths("mean=400,max=900", capped()).value()).lengths.max_total,
             900);
-  EXPECT_EQ(at_expected_lengths(job, read_lengths("mean=400", caps()).value()).lengths.max_total, 4000);
+  EXPECT_EQ(at_expected_lengths(job, read_lengths("mean=400", capped()).value()).lengths.max_total, 4000);
 }
 
 TEST(Lengths, RefusesWhatMakesNoSense) {
   for (const char* text : {"mean=-1", "mean=x", "max=100", "mean=5000", "response=3001", "mean", "=",
                            "mean=1,", "mean=100,max=10"})
-    EXPECT_FALSE(read_lengths(text, caps()).has_value()) << text;
-  EXPECT_THAT(read_lengths("prompt=2000", caps()).error().text(), HasSubstr("at most the caps"));
+    EXPECT_FALSE(read_lengths(text, capped()).has_value()) << text;
+  EXPECT_THAT(read_lengths("prompt=2000", capped()).error().text(), HasSubstr("at most the caps"));
 }
 
 /// The caps decide; every command that takes the flag tells what the lengths change.

@@ -12,13 +12,12 @@ namespace {
 /// How far a run may get worse than its recorded error, in percentage points.
 constexpr double kTolerance = 0.05;
 
-/// tests/data/accuracy.json is written by docs/regenerate_accuracy.sh beside docs/ACCURACY.md.
-TEST(Accuracy, NoRunGetsWorse) {
-  const Result<Corpus> corpus =
-      read_corpus({test::data("rlhf"), test::data("deepspeed"), test::data("trl"), test::data("trl-loops")});
+/// Every run below `folders` against its errors in `limits`.
+void expect_no_worse(const std::vector<std::string>& folders, const std::string& limits_file) {
+  const Result<Corpus> corpus = read_corpus(folders);
   ASSERT_TRUE(corpus) << corpus.error().text();
   EXPECT_TRUE(corpus->skipped.empty()) << corpus->skipped.front().second;
-  std::ifstream file(test::data("accuracy.json"));
+  std::ifstream file(limits_file);
   const nlohmann::json recorded = nlohmann::json::parse(file);
   EXPECT_EQ(recorded.size(), corpus->runs.size());
   for (const RecordedRun& run : corpus->runs) {
@@ -31,6 +30,17 @@ TEST(Accuracy, NoRunGetsWorse) {
     EXPECT_GE(now.reserved_exact, limits["reserved_exact"].get<std::int64_t>()) << run.name;
     EXPECT_GE(now.counts_equal, limits["counts_equal"].get<std::int64_t>()) << run.name;
   }
+}
+
+/// tests/data/accuracy.json is written by docs/regenerate_accuracy.sh beside docs/ACCURACY.md.
+TEST(Accuracy, NoRunGetsWorse) {
+  expect_no_worse({test::data("rlhf"), test::data("deepspeed"), test::data("trl"), test::data("trl-loops")},
+                  test::data("accuracy.json"));
+}
+
+/// verl's own worker, phase by phase at the micro-batches that it formed; docs/regenerate_verl_recorded.sh.
+TEST(Accuracy, NoRecordedWorkerGetsWorse) {
+  expect_no_worse({test::data("verl-recorded")}, test::data("verl-recorded-errors.json"));
 }
 
 }  // namespace
