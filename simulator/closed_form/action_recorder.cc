@@ -77,7 +77,7 @@ class EmptyNoting final : public ForwardingMemory {
 
 struct ActionRecorder::Program {
   Program(const Job& job, const Hardware& hardware, std::int64_t rank)
-      : memory(true, runs_ahead(job)),
+      : memory(true, runs_ahead(job, hardware)),
         noting(memory),
         timed(noting, hardware, job.pools.front().gpus_per_node),
         trainer(job, timed, trainer::traits_of(hardware), rank) {

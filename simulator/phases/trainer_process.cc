@@ -10,8 +10,10 @@
 #include "simulator/hardware/communicator.h"
 #include "simulator/memory/counting_memory.h"
 #include "simulator/memory/simulated_memory.h"
+#include "simulator/job/batching.h"
 #include "simulator/memory/timed_memory.h"
 #include "simulator/phases/run_recorder.h"
+#include "simulator/time/rates.h"
 #include "simulator/trainer/trainer.h"
 
 namespace headroom {
@@ -192,9 +194,31 @@ class ProgramProcess final : public TrainerProcess {
 
 }  // namespace
 
-bool runs_ahead(const Job& job) {
-  return std::any_of(job.roles.begin(), job.roles.end(),
-                     [](const Role& role) { return role.sharding.kind == ShardingKind::fsdp1; });
+namespace {
+
+/// Dispatches of a decoder layer's forward: kernels, hooks, views.
+constexpr double kLayerDispatches = 100;
+
+/// Whether a layer's products keep the device longer than the layer keeps the host.
+bool outlasts_host(const Job& job, const Role& role, const Hardware& hardware) {
+  if (role.model == nullptr || hardware.matrix.of(role.precision.compute) <= 0) return true;
+  const Decoder& decoder = role.model->decoder;
+  const std::int64_t tables = (decoder.tied_embeddings ? 1 : 2) * decoder.vocabulary * decoder.hidden;
+  const std::int64_t layer = (role.model->parameters() - tables) / std::max<std::int64_t>(1, decoder.layers);
+  const std::int64_t tokens =
+      micro_batches(job, role, Pass::forward, job.batch.sequence_length()).tokens_per_rank;
+  const double device = matrix_product_seconds(hardware, tokens, layer / std::max<std::int64_t>(1, decoder.hidden),
+                                               decoder.hidden, role.precision.compute);
+  return device > kLayerDispatches * hardware.latencies.operation;
+}
+
+}  // namespace
+
+bool runs_ahead(const Job& job, const Hardware& hardware) {
+  return std::any_of(job.roles.begin(), job.roles.end(), [&](const Role& role) {
+    if (role.sharding.kind != ShardingKind::fsdp1) return false;
+    return shard_group_size(job, role) > 1 || outlasts_host(job, role, hardware);
+  });
 }
 
 namespace {
@@ -208,7 +232,7 @@ MakeTrainer program_simulated(Machine* machine, std::string process_recorded, Ru
                     allocator::parse_simulated_settings(process.allocator_settings));
     const Bytes card = job.device_memory > 0 ? job.device_memory : hardware.total_memory;
     return std::make_unique<ProgramProcess<SimulatedBlocks>>(
-        job, pool, hardware, rank, settings, card, runs_ahead(job), machine,
+        job, pool, hardware, rank, settings, card, runs_ahead(job, hardware), machine,
         process.name == process_recorded ? recorder : nullptr);
   };
 }
@@ -228,7 +252,7 @@ MakeTrainer program_over(Fidelity fidelity) {
   return [](const Job& job, const Process& process, const Pool& pool, const Hardware& hardware,
             std::int64_t rank) -> Result<std::unique_ptr<TrainerProcess>> {
     HEADROOM_TRY(allocator::parse_simulated_settings(process.allocator_settings));
-    return std::make_unique<ProgramProcess<CountedBlocks>>(job, pool, hardware, rank, runs_ahead(job));
+    return std::make_unique<ProgramProcess<CountedBlocks>>(job, pool, hardware, rank, runs_ahead(job, hardware));
   };
 }
 

@@ -65,9 +65,10 @@ using MakeTrainer = std::function<Result<std::unique_ptr<TrainerProcess>>(
     const Job& job, const Process& process, const Pool& pool, const Hardware& hardware, std::int64_t rank)>;
 
 /// Whether the host is taken to run ahead of the device. FSDP1 frees what it gathered on one stream while
-/// another still works with it, and is the only program here that waits for the device by itself. Large
-/// models keep the device busy, so the host is ahead; where it is not, less is reserved.
-bool runs_ahead(const Job& job);
+/// another still works with it, and is the only program here that waits for the device by itself, before each
+/// gather. Where it gathers nothing (one rank) and layers keep the host longer than the device, the device
+/// keeps up; elsewhere the host is ahead. Cards without known rates count as slower than the host.
+bool runs_ahead(const Job& job, const Hardware& hardware);
 
 /// The process's program over a Memory of that fidelity.
 MakeTrainer program_over(Fidelity fidelity);

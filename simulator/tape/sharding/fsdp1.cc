@@ -183,9 +183,22 @@ void Fsdp1::unshard_alone(Flat& flat) {
     const Tensor on_device = tape_.empty(flat.shard.shape(), flat.shard.dtype(), kToDevice);
 }
 
+/// This rank's part in the compute dtype, by way of a copy on the device when it lies on the host; undefined
+/// where the part itself is gathered.
+Tensor Fsdp1::low_precision_part(const Flat& flat) {
+  const bool narrows = flat.shard.dtype() != options_.compute;
+  if (!narrows && !options_.cpu_offload) return {};
+  const StreamScope stream(tape_, static_cast<Stream>(options_.gather_stream + 1));
+  Tensor part = tape_.empty(flat.shard.shape(), options_.compute, kLowPrecision);
+  if (options_.cpu_offload && narrows)
+    const Tensor on_device = tape_.empty(flat.shard.shape(), flat.shard.dtype(), kToDevice);
+  return part;
+}
+
 void Fsdp1::unshard(Unit& u) {
-  if (u.unsharded) return;
-  u.unsharded = true;
+  // A part on the host comes to the device even where the unit is gathered already.
+  const bool gathered = std::exchange(u.unsharded, true);
+  if (gathered && (alone() || !options_.cpu_offload)) return;
   const std::uint16_t operation = tape_.operation();
   tape_.set_operation(0);
   for (Flat& flat : u.flats) {
@@ -194,17 +207,12 @@ void Fsdp1::unshard(Unit& u) {
       unshard_alone(flat);
       continue;
     }
-    Tensor part;
-    if (options_.cpu_offload || flat.shard.dtype() != options_.compute) {
-      const StreamScope stream(tape_, static_cast<Stream>(options_.gather_stream + 1));
-      part = tape_.empty(flat.shard.shape(), options_.compute, kLowPrecision);
-      if (options_.cpu_offload && flat.shard.dtype() != options_.compute)
-        const Tensor on_device = tape_.empty(flat.shard.shape(), flat.shard.dtype(), kToDevice);
-    }
+    const Tensor part = low_precision_part(flat);
     if (&flat == &u.flats.front() && frees_.size() >= kMostInFlight) {
       tape_.memory().wait_event(frees_.front());
       frees_.pop_front();
     }
+    if (gathered) continue;
     const StreamScope stream(tape_, options_.gather_stream);
     tape_.regrow_storage(flat.full, bytes_of(options_.compute, flat.padded));
     if (tape_.wants_operations())

@@ -74,6 +74,7 @@ class Fsdp1 : public ShardingRuntime {
   void begin();
   bool alone() const { return options_.ranks == 1; }
   void unshard_alone(Flat& flat);
+  Tensor low_precision_part(const Flat& flat);
   void export_unit(Unit& unit, bool to_host, std::vector<std::pair<std::size_t, StateTensor>>& out);
   StateTensor part_of(const View& view, DType stored, bool to_host);
   Unit& unit(int number);

@@ -70,7 +70,7 @@ TEST(VerlStep, SyncsAsTheReleaseDoes) {
   EXPECT_EQ(
       actions(job_of("0.9.0", kOffloaded).step, PhaseKind::weight_sync),
       "expandable_off actor, empty_cache actor, wake_weights rollout, load actor W, export_weights actor, "
-      "sync_weights actor rollout, offload actor W, empty_cache actor, wake_kv rollout, expandable_on actor");
+      "offload actor W, sync_weights actor rollout, empty_cache actor, wake_kv rollout, expandable_on actor");
   std::vector<std::string> fsdp2 = kOffloaded;
   fsdp2.push_back("actor_rollout_ref.actor.strategy=fsdp2");
   EXPECT_EQ(actions(job_of("0.9.0", fsdp2).step, PhaseKind::weight_sync),
