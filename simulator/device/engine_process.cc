@@ -36,7 +36,7 @@ EngineProcess::EngineProcess(const Job& job, const Engine& engine, const Hardwar
       work_(engine_work(job, engine)) {
   const std::int64_t ranks = engine.tensor * engine.pipeline;
   if (ranks > 1 && !inside_trainer)
-    communicators_ = first_communicator_bytes(hardware.nccl) + communicator_bytes(hardware.nccl, ranks);
+    communicators_ = first_communicator_bytes(hardware.nccl, ranks) + communicator_bytes(hardware.nccl, ranks);
 }
 
 Result<EngineProcess::Effect> EngineProcess::act(Verb verb, Bytes others) {

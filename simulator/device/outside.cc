@@ -8,7 +8,7 @@
 namespace headroom {
 
 Peers peers_of(const Job& job, const Process& process, std::int64_t gpus, std::int64_t rank) {
-  std::int64_t everyone = 0, ring = 0, stages = 1;
+  std::int64_t everyone = 0, ring = 0, stages = 1, alone = 0;
   for (const Role& role : job.roles) {
     if (std::find(process.roles.begin(), process.roles.end(), role.name) == process.roles.end()) continue;
     const Parallel& p = role.parallel;
@@ -16,10 +16,13 @@ Peers peers_of(const Job& job, const Process& process, std::int64_t gpus, std::i
     everyone = std::max(everyone, (p.ulysses - 1) + (heads ? p.context - 1 : 0) + (p.expert - 1));
     if (p.context > 1 && !heads) ring = 1;
     stages = std::max(stages, p.pipeline);
+    if (p.ulysses > 1 && p.ulysses * p.model() == gpus) alone = 1;
   }
   const std::int64_t stage = rank * stages / std::max<std::int64_t>(gpus, 1);
   const std::int64_t neighbours = (stage > 0) + (stage + 1 < stages);
-  return {.send = everyone + ring + neighbours, .receive = everyone + ring + neighbours};
+  return {.send = everyone + ring + neighbours,
+          .receive = everyone + ring + neighbours,
+          .alone = alone};
 }
 
 OutsideGrowth::OutsideGrowth(const Hardware& hardware, std::int64_t communicators, std::int64_t ranks,
@@ -28,8 +31,9 @@ OutsideGrowth::OutsideGrowth(const Hardware& hardware, std::int64_t communicator
   now_.context = hardware.context;
   if (communicators > 0)
     now_.communicators =
-        first_communicator_bytes(hardware.nccl) + communicators * communicator_bytes(hardware.nccl, ranks);
-  if (communicators > 0 && peers != Peers{})
+        first_communicator_bytes(hardware.nccl, ranks) + communicators * communicator_bytes(hardware.nccl, ranks);
+  if (communicators > 0) now_.communicators += peers.alone * communicator_bytes(hardware.nccl, 1);
+  if (communicators > 0 && (peers.send > 0 || peers.receive > 0))
     peers_ = hardware.nccl.first_p2p + point_to_point_bytes(hardware.nccl, peers.send, peers.receive);
 }
 

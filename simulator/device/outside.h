@@ -14,13 +14,15 @@ namespace headroom {
 /// Ranks to which a training process's rank sends and from which it receives outside rings.
 struct Peers {
   std::int64_t send = 0, receive = 0;
+  std::int64_t alone = 0;  ///< communicators of this rank alone
   bool operator==(const Peers&) const = default;
 };
 
 /// Of `rank` of a pool of `gpus`: everyone else in groups that exchange all to all (sequence parallelism,
 /// Megatron's head exchange and routed experts), both neighbours of a ring of contexts, and the next and the
 /// previous stage of a pipeline, which activations go one way through and gradients the other. Roles of one
-/// process share their groups.
+/// process share their groups. Where sequence parallelism takes all ranks, each is alone in its
+/// data-parallel group, which has a communicator too.
 Peers peers_of(const Job& job, const Process& process, std::int64_t gpus, std::int64_t rank);
 
 /// A training process's memory outside its allocator, as it grows: the context and its communicators from the

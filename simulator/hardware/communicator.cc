@@ -31,8 +31,8 @@ Bytes communicator_bytes(const NcclMemory& nccl, std::int64_t ranks) {
   return std::accumulate(all.begin(), all.end(), Bytes{0});
 }
 
-Bytes first_communicator_bytes(const NcclMemory& nccl) {
-  return nccl.library + nccl.first_collective;
+Bytes first_communicator_bytes(const NcclMemory& nccl, std::int64_t ranks) {
+  return nccl.library + (ranks > 1 ? nccl.first_collective : 0);
 }
 
 Bytes point_to_point_bytes(const NcclMemory& nccl, std::int64_t send_peers, std::int64_t receive_peers) {

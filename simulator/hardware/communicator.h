@@ -24,8 +24,9 @@ std::vector<Bytes> communicator_allocations(const NcclMemory& nccl, std::int64_t
 /// Their sum.
 Bytes communicator_bytes(const NcclMemory& nccl, std::int64_t ranks);
 
-/// What the first communicator of a process adds: library and kernels.
-Bytes first_communicator_bytes(const NcclMemory& nccl);
+/// What the first communicator of a process adds: the library, and the kernels of collectives where it has more
+/// than one rank (one rank copies).
+Bytes first_communicator_bytes(const NcclMemory& nccl, std::int64_t ranks);
 
 /// What sending to `send_peers` and receiving from `receive_peers` ranks adds to one communicator (pipelines,
 /// all-to-all); without the once-a-process `first_p2p`.

@@ -17,7 +17,8 @@ namespace {
 
 using tape::Tensor;
 
-const std::uint16_t kInput = tape::operation_name("micro_batch");
+const std::uint16_t kInput = tape::operation_name("micro_batch"),
+                    kMask = tape::operation_name("packed_sequence_mask");
 
 }  // namespace
 
@@ -136,8 +137,12 @@ PackedLoop::Outputs PackedLoop::run(const MicroBatches& batch, Entropy entropy) 
   tape::ModelInput input = packed_input(batch);
   const Tensor labels = tape::view(input.ids, {-1});
   if (loss.token_logprob == TokenLogprob::fused_linear) return fused(input, labels);
+  // Sequences that share rows of tokens are told apart by a mask, which checkpoints keep for the backward.
+  if (role().packed && role().attention == AttentionImplementation::sdpa && batch.sequences > 1)
+    mask_ = tape_.empty({1, 1, input.ids.size(1), input.ids.size(1)}, DType::boolean, kMask);
   Outputs out;
   out.logits = model().forward(input);
+  if (!tape_.grad_enabled()) mask_.reset();
   const tape::ComponentScope component(tape_, Component::logits);
   Tensor rows = tape::view(out.logits, {labels.size(0), -1});
   if (loss.logits_fp32) {
@@ -221,6 +226,7 @@ void PackedLoop::run_micro_batch(const MicroBatches& batch, bool last) {
   }
   last_loss_ = std::move(scaled);
   store_.backward(last_loss_);
+  mask_.reset();
   kept_logits_.reset();
 }
 

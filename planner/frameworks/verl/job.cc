@@ -5,10 +5,12 @@
 namespace headroom::verl {
 namespace {
 
-/// NCCL groups of more than one rank that the trainer uses: the world, hybrid sharding's two dimensions,
-/// sequence parallelism; Megatron's tensor, pipeline, data, context and expert groups.
+/// NCCL groups that the trainer uses: the world (also of one rank, which collectives run in all the same),
+/// hybrid sharding's two dimensions, sequence parallelism's two (one rank's own is counted where it is made);
+/// Megatron's tensor, pipeline, data, context and expert
+/// groups.
 std::int64_t trainer_communicators(const Settings& s) {
-  if (s.gpus() == 1) return 0;
+  if (s.gpus() == 1) return 1;
   const Worker& a = s.actor;
   if (a.strategy == Strategy::megatron) {
     const Megatron& m = a.megatron;
@@ -16,7 +18,7 @@ std::int64_t trainer_communicators(const Settings& s) {
     return 1 + (m.tensor > 1) + 2 * (m.pipeline > 1) + (m.context > 1) + (data > 1) + 2 * (m.expert > 1);
   }
   const bool hybrid = a.fsdp.fsdp_size > 0 && a.fsdp.fsdp_size < s.gpus();
-  return 1 + (hybrid ? 2 : 0) + (a.ulysses > 1 ? 1 : 0);
+  return 1 + (hybrid ? 2 : 0) + (a.ulysses > 1 ? 1 + (s.gpus() > a.ulysses) : 0);
 }
 
 std::int64_t engine_communicators(const EngineSettings& e) {

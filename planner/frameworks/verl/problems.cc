@@ -55,6 +55,15 @@ Found packing(const Settings& s, const Packing& pass, std::int64_t ulysses, cons
   return {};
 }
 
+/// The engine workers' passes without gradients take whole micro-batches only.
+Found whole_batches(const Settings& s, const Packing& pass, std::int64_t ranks, const std::string& micro) {
+  if (pass.dynamic || !pass.micro || !s.after(0, 9, 0)) return {};
+  const std::int64_t mine = s.train_batch_size * s.n / std::max<std::int64_t>(1, ranks);
+  if (mine % *pass.micro == 0) return {};
+  return problem(micro, fmt::format("expected a divisor of the {} sequences that a rank has of a step, found {}",
+                                    mine, *pass.micro));
+}
+
 struct Keys {
   std::string mini, micro, tokens, forward_micro, forward_tokens, ulysses, tensor;
 };
@@ -164,6 +173,10 @@ std::optional<Problem> find_problem(const Settings& s) {
                                .forward_tokens = rollout + "log_prob_max_token_len_per_gpu",
                                .ulysses = actor + "ulysses_sequence_parallel_size",
                                .tensor = actor + "megatron.tensor_model_parallel_size"}));
+  const auto data_ranks = [&](const Worker& w) { return s.gpus() / model_ranks(w); };
+  if (!s.bypass_mode)
+    HEADROOM_VERL_CHECK(whole_batches(s, s.actor.forward, data_ranks(s.actor),
+                                      rollout + "log_prob_micro_batch_size_per_gpu"));
   const std::int64_t sequences = s.train_batch_size * s.n;
   if (s.actor.strategy != Strategy::megatron && sequences % s.gpus() != 0)
     return problem(
@@ -191,6 +204,8 @@ std::optional<Problem> find_problem(const Settings& s) {
                                 .tensor = ref + "megatron.tensor_model_parallel_size"}));
     HEADROOM_VERL_CHECK(packing(s, s.ref.forward, s.ref.ulysses, ref + "log_prob_micro_batch_size_per_gpu",
                                 ref + "log_prob_max_token_len_per_gpu"));
+    HEADROOM_VERL_CHECK(whole_batches(s, s.ref.forward, data_ranks(s.ref),
+                                      ref + "log_prob_micro_batch_size_per_gpu"));
   }
   if (s.critic.exists)
     HEADROOM_VERL_CHECK(trained(

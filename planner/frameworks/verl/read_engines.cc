@@ -10,7 +10,13 @@ void SettingsReader::rollout() {
   EngineSettings& e = s_.rollout;
   e.exists = true;
   const bool mandatory = s_.after(0, 6, 0);  // an override can delete the key
-  e.name = v_.word(kRollout + "name", {"vllm", "sglang", "trtllm", "hf"}, mandatory ? "" : "vllm");
+  if (s_.after(0, 5, 0)) {
+    e.name = v_.word(kRollout + "name", {"vllm", "sglang", "trtllm", "hf"}, mandatory ? "" : "vllm");
+  } else {
+    // SGLang in a server of its own was a name of its own.
+    e.name = v_.word(kRollout + "name", {"vllm", "sglang", "sglang_async", "hf"}, "vllm");
+    if (e.name == "sglang_async") e.name = "sglang";
+  }
   if (e.name.empty()) v_.fail_at(kRollout + "name", "is mandatory and not set; give a value");
   if (e.name == "hf") not_modelled(kRollout + "name", "generation inside FSDP (rollout.name=hf)");
   if (e.name == "trtllm") not_modelled(kRollout + "name", "TensorRT-LLM");

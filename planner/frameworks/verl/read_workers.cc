@@ -225,7 +225,41 @@ void SettingsReader::loss() {
   s_.fused_kernels = v_.flag(kActor + "use_fused_kernels", v_.flag(kModel + "use_fused_kernels"));
   s_.fused_triton =
       v_.word(kModel + "fused_kernel_options.impl_backend", {"torch", "triton"}, "torch") == "triton";
-  s_.flash_cross_entropy = variable("VERL_DISABLE_FLASH_ATTN_CE") != "1";
+  const std::string disabled = variable("VERL_DISABLE_FLASH_ATTN_CE");
+  s_.flash_cross_entropy = disabled != "1";
+  // A launch that goes round flash-attn's attention and its packing has no flash-attn.
+  const ModelSettings& m = s_.actor.model;
+  if (disabled.empty() && s_.actor.strategy != Strategy::megatron && !m.remove_padding &&
+      (m.attention == "sdpa" || m.attention == "eager")) {
+    s_.flash_cross_entropy = false;
+    assumptions_.push_back(
+        "flash-attn is not installed, its cross entropy neither (attention and padding go round it; "
+        "VERL_DISABLE_FLASH_ATTN_CE=0 says that it is there)");
+  }
+}
+
+/// Up to 0.7 the roles of one process share the parallel groups of the first worker, the actor: sizes of their
+/// own do not count.
+void SettingsReader::share_groups(Worker& w, const std::string& at) {
+  if (w.strategy != Strategy::megatron || s_.actor.strategy != Strategy::megatron || s_.after(0, 8, 0)) return;
+  const Megatron& groups = s_.actor.megatron;
+  Megatron& own = w.megatron;
+  const struct {
+    const char* key;
+    std::int64_t Megatron::* size;
+  } sizes[] = {{"tensor_model_parallel_size", &Megatron::tensor},
+               {"pipeline_model_parallel_size", &Megatron::pipeline},
+               {"virtual_pipeline_model_parallel_size", &Megatron::virtual_pipeline},
+               {"context_parallel_size", &Megatron::context},
+               {"expert_model_parallel_size", &Megatron::expert},
+               {"expert_tensor_parallel_size", &Megatron::expert_tensor}};
+  for (const auto& [key, size] : sizes) {
+    if (v_.given(at + key) && own.*size != groups.*size)
+      v_.warn_at(at + key, fmt::format("does not count in this release: roles of one process share the actor's "
+                                       "groups ({})",
+                                       groups.*size));
+    own.*size = groups.*size;
+  }
 }
 
 void SettingsReader::ref() {
@@ -237,6 +271,7 @@ void SettingsReader::ref() {
   r.strategy = strategy(kRef + "strategy", a.strategy);
   if (a.strategy == Strategy::megatron) r.strategy = Strategy::megatron;
   backend(r, kRef + "fsdp_config.", kRef + "megatron.");
+  share_groups(r, kRef + "megatron.");
   r.model = a.model;
   const std::string other = v_.text(kRef + "model.path");
   if (!other.empty()) r.model.path = other;
@@ -257,6 +292,7 @@ void SettingsReader::critic() {
   if (v_.text("model_engine") == "megatron" && !v_.given("critic.strategy")) c.strategy = Strategy::megatron;
   const std::string at = s_.after(0, 8, 0) ? "critic.fsdp." : "critic.model.fsdp_config.";
   backend(c, at, "critic.megatron.");
+  share_groups(c, "critic.megatron.");
   c.model = model("critic.model.");
   c.lora = lora("critic.model.");
   c.optimizer = optimizer("critic.optim.", c.strategy);

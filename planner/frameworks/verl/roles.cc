@@ -108,10 +108,8 @@ void set_recompute(Role& role, const Worker& w) {
   }
   if (w.model.gradient_checkpointing) {
     out.kind = RecomputeKind::full;
-    out.offload_inputs = w.model.activation_offload;
-  } else {
-    role.activation_offload = w.model.activation_offload;
   }
+  out.offload_inputs = w.model.activation_offload;
 }
 
 void set_megatron(Role& role, const Worker& w, bool forward_only) {

@@ -59,6 +59,7 @@ class SettingsReader {
   bool saves_whole_model(const std::string& at);
   void actor();
   void loss();
+  void share_groups(Worker& worker, const std::string& at);
   void ref();
   void critic();
   /// The reward model of old releases: a classifier under FSDP, on the trainer's GPUs.

@@ -16,7 +16,7 @@ namespace {
 /// states only around updates (optimizer_offload); the cache is emptied after weights go to the host, and not
 /// after optimizer states do. Megatron: the gradient buffer goes with the weights, the fp32 main weights with
 /// the optimizer, and the cache is emptied after both. Releases before 0.8 gather the state dict of a sync
-/// before the engine's weights come back.
+/// before the engine's weights come back. Releases before 0.7.1 leave the cache as it is at the end of init.
 class StepMaker {
  public:
   explicit StepMaker(const Settings& s) : s_(s), separate_(s.rollout.nodes > 0) {}
@@ -50,7 +50,11 @@ class StepMaker {
 
  private:
   bool sync_at_end() const { return s_.after(0, 7, 1); }
-  bool sleeps() const { return s_.rollout.free_cache_engine && s_.rollout.enable_sleep_mode && !separate_; }
+  /// Engines of releases up to 0.4 sleep between phases whatever free_cache_engine says.
+  bool sleeps() const {
+    const bool frees = s_.rollout.free_cache_engine || !s_.after(0, 5, 0);
+    return frees && s_.rollout.enable_sleep_mode && !separate_;
+  }
 
   static bool megatron(const Worker& w) { return w.strategy == Strategy::megatron; }
   /// The flags only count for what is not under FSDP2's own offload policy.
@@ -103,7 +107,8 @@ class StepMaker {
     act(Verb::build, "actor");
     act(Verb::build_optimizer, "actor");
     to_host(s_.actor, "actor");
-    act(Verb::empty_cache, "actor");
+    // What wrapping left in the cache stays there in releases up to 0.7.0, while the engine starts beside it.
+    if (s_.after(0, 7, 1)) act(Verb::empty_cache, "actor");
   }
 
   void engines() {
@@ -155,7 +160,10 @@ class StepMaker {
       if (loads) act(Verb::load, "actor", kWeights);
       if (exports) act(Verb::export_weights, "actor");
       // A state dict of its own is all that is sent.
-      if (loads && exports) act(Verb::offload, "actor", kWeights);
+      if (loads && exports) {
+        act(Verb::offload, "actor", kWeights);
+        act(Verb::empty_cache, "actor");
+      }
     }
     act_engine(Verb::sync_weights, "rollout", "actor");
     if (loads && !early && !exports) act(Verb::offload, "actor", kWeights);

@@ -188,9 +188,13 @@ class Reentrant : public Function {
 /// Host copies by handle; freed slots are reused.
 class HostCopies : public SavedTensorHooks {
  public:
+  explicit HostCopies(bool spares_weights) : spares_weights_(spares_weights) {}
   std::uint64_t pack(const Tensor& tensor) override {
     Tape& tape = tensor.tape();
-    {
+    const Component holds = tensor->storage->label.component;
+    const bool spared =
+        spares_weights_ && (holds == Component::weights || holds == Component::gathered_parameters);
+    if (!spared) {
       const GradMode no_grad(tape, false);
       const ComponentScope component(tape, Component::staging);
       const Tensor packed = contiguous(tensor);
@@ -203,16 +207,20 @@ class HostCopies : public SavedTensorHooks {
     } else {
       copies_.emplace_back();
     }
-    copies_[handle] = to_host(tensor, HostKind::pinned);
+    copies_[handle] = spared ? tensor : to_host(tensor, HostKind::pinned);
     return handle;
   }
-  Tensor unpack(std::uint64_t handle) override { return to_device(copies_[handle]); }
+  Tensor unpack(std::uint64_t handle) override {
+    const Tensor& kept = copies_[handle];
+    return kept->storage->device == Device::gpu ? kept : to_device(kept);
+  }
   void release(std::uint64_t handle) override {
     copies_[handle].reset();
     free_.push_back(handle);
   }
 
  private:
+  bool spares_weights_;
   std::vector<Tensor> copies_;
   std::vector<std::uint64_t> free_;
 };
@@ -250,8 +258,8 @@ Tensor checkpoint_reentrant(Tape& tape, Engine& engine, Region region, const Ten
   return output;
 }
 
-SaveOnCpu::SaveOnCpu(Tape& tape) : tape_(tape) {
-  tape.saved_tensor_hooks().push_back(std::make_shared<HostCopies>());
+SaveOnCpu::SaveOnCpu(Tape& tape, bool spares_weights) : tape_(tape) {
+  tape.saved_tensor_hooks().push_back(std::make_shared<HostCopies>(spares_weights));
 }
 
 SaveOnCpu::~SaveOnCpu() {

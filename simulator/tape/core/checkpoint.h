@@ -30,7 +30,8 @@ Tensor checkpoint_reentrant(Tape& tape, Engine& engine, Region region, const Ten
 /// major, each time they are asked for. A tensor that is not row-major is copied on the device first.
 class SaveOnCpu {
  public:
-  explicit SaveOnCpu(Tape& tape);
+  /// `spares_weights`: parameters stay where they are.
+  explicit SaveOnCpu(Tape& tape, bool spares_weights = false);
   ~SaveOnCpu();
   SaveOnCpu(const SaveOnCpu&) = delete;
   SaveOnCpu& operator=(const SaveOnCpu&) = delete;

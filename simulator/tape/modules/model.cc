@@ -1,6 +1,7 @@
 #include "simulator/tape/modules/model.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "simulator/tape/modules/block_decoder.h"
@@ -248,6 +249,10 @@ Tensor Model::run_layer(int index, const Tensor& hidden, std::vector<Tensor> cap
     if (hooked) hooks->after_forward(index, out);
     return out;
   };
+  // The last layer's backward comes first: what it saves stays.
+  std::optional<SaveOnCpu> offloaded;
+  if (recompute.offload_inputs && options_.training && index + 1 < decoder_.layers && tape_.grad_enabled())
+    offloaded.emplace(tape_, true);
   if (repeats_.active()) return repeats_.layer(index, hidden, [&] { return called(hidden, captured); });
   if (!checkpointed) return called(hidden, captured);
   if (reentrant) return checkpoint_reentrant(tape_, *engine, called, hidden, std::move(captured), positional);

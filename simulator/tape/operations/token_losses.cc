@@ -41,8 +41,10 @@ void cross_entropy_backward(Node& node, std::span<Tensor> in, std::span<Tensor> 
 void entropy_backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) {
   const Tensor logits = node.unpack(0), statistics = node.unpack(1);
   Tape& tape = *node.tape;
-  out[0] = tape.empty(Shape::contiguous(logits.shape().sizes()),
-                      node.numbers[0] != 0 ? DType::fp32 : logits.dtype(), node.name);
+  out[0] = tape.empty(Shape::contiguous(logits.shape().sizes()), logits.dtype(), node.name);
+  Tensor part;
+  if (node.numbers[0] > 0)
+    part = tape.empty({std::min(node.numbers[0], logits.size(0)), logits.size(-1)}, DType::fp32, node.name);
   if (tape.wants_operations())
     Work(tape, OperationKind::softmax, node.name)
         .in(in[0])
@@ -119,13 +121,13 @@ Tensor flash_cross_entropy(Arg logits, Arg labels, bool in_place) {
 
 namespace {
 
-/// `wide`: the logits are widened inside the kernel, so their gradient comes in fp32 first.
-Tensor entropy_of(Arg logits, bool wide) {
+/// `chunk`: so many rows of the gradient are made at a time, in fp32; 0: it is made at once.
+Tensor entropy_of(Arg logits, std::int64_t chunk) {
   Tape& tape = logits->tape();
   Node* node = nullptr;
   if (tape.grad_enabled() && logits->requires_grad()) {
     node = tape.node(kEntropyBackward, entropy_backward, {&*logits});
-    node->numbers[0] = wide ? 1 : 0;
+    node->numbers[0] = chunk;
     tape.save(node, *logits);
   }
   const std::int64_t rows = logits->size(0);
@@ -143,18 +145,11 @@ Tensor entropy_of(Arg logits, bool wide) {
 }  // namespace
 
 Tensor compiled_entropy(Arg logits) {
-  return entropy_of(logits.pass(), false);
+  return entropy_of(logits.pass(), 0);
 }
 
-Tensor compiled_chunked_entropy(const Tensor& logits, std::int64_t rows) {
-  Tensor out = fill(logits.tape(), Shape{logits.size(0)}, DType::fp32);
-  for (std::int64_t at = 0; at < logits.size(0); at += rows) {
-    const std::int64_t count = std::min(rows, logits.size(0) - at);
-    Tensor part = slice(logits, 0, at, count);
-    const Tensor entropy = entropy_of(std::move(part), true);
-    out = copy_rows_in_place(std::move(out), at, entropy);
-  }
-  return out;
+Tensor compiled_chunked_entropy(Arg logits, std::int64_t rows) {
+  return entropy_of(logits.pass(), rows);
 }
 
 Tensor eager_entropy(const Tensor& logits) {

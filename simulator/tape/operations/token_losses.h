@@ -16,8 +16,9 @@ Tensor flash_cross_entropy(Arg logits, Arg labels, bool in_place);
 /// Entropy of each row out of one compiled kernel: fp32 [N]. Keeps the logits and two numbers a row; backward
 /// makes one [N,V]. The kernel takes no memory of its own.
 Tensor compiled_entropy(Arg logits);
-/// The same of packed rows, so many at a time. A part's gradient comes in fp32, then in the logits' dtype.
-Tensor compiled_chunked_entropy(const Tensor& logits, std::int64_t rows);
+/// The same of packed rows, so many at a time, all in one compiled function: its backward holds one part's
+/// gradient in fp32 beside the whole.
+Tensor compiled_chunked_entropy(Arg logits, std::int64_t rows);
 
 /// logsumexp(logits) - sum(softmax(logits) * logits), operator by operator; fp32 under autocast.
 Tensor eager_entropy(const Tensor& logits);

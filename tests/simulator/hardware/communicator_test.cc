@@ -57,7 +57,7 @@ TEST(CommunicatorBytes, MatchARecordedProcess) {
       expect_within_pages(step, added, nccl.first_p2p + point_to_point_bytes(nccl, 1, 0));
   }
   expect_within_pages("first", first,
-                      find_hardware("h200")->kernels.first + first_communicator_bytes(nccl) +
+                      find_hardware("h200")->kernels.first + first_communicator_bytes(nccl, 2) +
                           communicator_bytes(nccl, 2));
   EXPECT_EQ(groups, 3);
 }

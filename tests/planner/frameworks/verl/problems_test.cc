@@ -53,7 +53,15 @@ TEST(VerlProblems, BatchesMustDivide) {
               HasSubstr("expected a divisor of the 16 sequences that a rank has of a mini-batch, found 5"));
   EXPECT_THAT(complaint("0.9.0", {"data.train_batch_size=65", kRollout + "n=1"}),
               HasSubstr("divide over the 8 GPUs, found 65"));
-  EXPECT_EQ(complaint("0.9.0", {"data.train_batch_size=66"}), "");
+  EXPECT_EQ(complaint("0.8.0", {"data.train_batch_size=66"}), "");
+}
+
+TEST(VerlProblems, PassesWithoutGradientsTakeWholeMicroBatchesSince09) {
+  EXPECT_THAT(complaint("0.9.0", {"data.train_batch_size=66"}),
+              HasSubstr("log_prob_micro_batch_size_per_gpu: expected a divisor of the 33 sequences that a rank "
+                        "has of a step, found 4"));
+  EXPECT_THAT(complaint("0.9.0", {"actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=5"}),
+              HasSubstr("ref.log_prob_micro_batch_size_per_gpu: expected a divisor of the "));
 }
 
 TEST(VerlProblems, SizesMustBeGiven) {

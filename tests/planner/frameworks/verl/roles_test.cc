@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "tests/planner/frameworks/verl/run.h"
 
 namespace headroom {
@@ -38,6 +40,38 @@ TEST(VerlRoles, KeepTheRootWhenNoGroupSizeIsWritten) {
   EXPECT_EQ(sized.role("actor")->sharding.group, 0);
   EXPECT_EQ(job_of("0.9.0", {kActor + "fsdp_config.fsdp_size=4"}).role("actor")->sharding.group, 4);
   EXPECT_FALSE(job_of("0.9.0", {kActor + "strategy=fsdp2"}).role("actor")->sharding.root_stays_gathered);
+}
+
+/// Megatron's groups are the first worker's in releases up to 0.7.
+TEST(VerlRoles, ShareTheActorsGroupsInOldReleases) {
+  const std::vector<std::string> sizes = {kActor + "strategy=megatron", kRollout + "log_prob_micro_batch_size_per_gpu=4",
+                                          kActor + "megatron.tensor_model_parallel_size=2",
+                                          "actor_rollout_ref.ref.megatron.tensor_model_parallel_size=1"};
+  EXPECT_EQ(job_of("0.7.1", sizes).role("ref")->parallel.tensor, 2);
+  EXPECT_EQ(job_of("0.8.0", sizes).role("ref")->parallel.tensor, 1);
+  const ReadJob read = test::read_run("0.7.1", sizes).value();
+  EXPECT_TRUE(std::any_of(read.warnings.begin(), read.warnings.end(), [](const Notice& notice) {
+    return notice.key == "actor_rollout_ref.ref.megatron.tensor_model_parallel_size";
+  }));
+}
+
+TEST(VerlRoles, PaddedLogitsGoThroughThePlainEntropy) {
+  const std::vector<std::string> padded = {"actor_rollout_ref.model.use_remove_padding=false",
+                                           kActor + "entropy_from_logits_with_chunking=true"};
+  const LossSpec loss = job_of("0.9.0", padded).role("actor")->loss;
+  EXPECT_FALSE(loss.entropy_compiled);
+  EXPECT_EQ(loss.entropy_chunk, 0);
+  EXPECT_EQ(loss.token_logprob, TokenLogprob::flash_cross_entropy);
+  EXPECT_TRUE(job_of("0.9.0").role("actor")->loss.entropy_compiled);
+}
+
+/// Neither flash-attn's attention nor its packing: it is not there.
+TEST(VerlRoles, TakeALaunchAroundFlashAttnForOneWithoutIt) {
+  std::vector<std::string> around = {"actor_rollout_ref.model.use_remove_padding=false",
+                                     "+actor_rollout_ref.model.override_config.attn_implementation=sdpa"};
+  EXPECT_EQ(job_of("0.9.0", around).role("actor")->loss.token_logprob, TokenLogprob::log_softmax);
+  around.erase(around.begin());
+  EXPECT_EQ(job_of("0.9.0", around).role("actor")->loss.token_logprob, TokenLogprob::flash_cross_entropy);
 }
 
 TEST(VerlRoles, DeferGradientsSince09) {

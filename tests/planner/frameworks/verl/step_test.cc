@@ -70,7 +70,7 @@ TEST(VerlStep, SyncsAsTheReleaseDoes) {
   EXPECT_EQ(
       actions(job_of("0.9.0", kOffloaded).step, PhaseKind::weight_sync),
       "expandable_off actor, empty_cache actor, wake_weights rollout, load actor W, export_weights actor, "
-      "offload actor W, sync_weights actor rollout, empty_cache actor, wake_kv rollout, expandable_on actor");
+      "offload actor W, empty_cache actor, sync_weights actor rollout, empty_cache actor, wake_kv rollout, expandable_on actor");
   std::vector<std::string> fsdp2 = kOffloaded;
   fsdp2.push_back("actor_rollout_ref.actor.strategy=fsdp2");
   EXPECT_EQ(actions(job_of("0.9.0", fsdp2).step, PhaseKind::weight_sync),
@@ -82,6 +82,18 @@ TEST(VerlStep, SyncsAsTheReleaseDoes) {
       actions(job_of("0.6.0", kOffloaded).step, PhaseKind::weight_sync),
       HasSubstr(
           "load actor W, export_weights actor, offload actor W, empty_cache actor, wake_weights rollout"));
+}
+
+/// free_cache_engine counts from 0.5 on; before, engines always sleep.
+TEST(VerlStep, OldEnginesSleepWhateverIsAsked) {
+  const std::vector<std::string> kept = {"actor_rollout_ref.rollout.free_cache_engine=false"};
+  EXPECT_THAT(order(job_of("0.4.1", kept).step), HasSubstr("generate sleep"));
+  EXPECT_THAT(order(job_of("0.5.0", kept).step), testing::Not(HasSubstr("sleep")));
+}
+
+TEST(VerlStep, OldReleasesKeepTheCacheOfInit) {
+  EXPECT_THAT(actions(job_of("0.7.1").start, PhaseKind::init), HasSubstr("empty_cache actor"));
+  EXPECT_THAT(actions(job_of("0.7.0").start, PhaseKind::init), testing::Not(HasSubstr("empty_cache")));
 }
 
 TEST(VerlStep, PpoHasACriticAndWarmsItUp) {
