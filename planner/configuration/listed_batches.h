@@ -9,13 +9,14 @@
 
 namespace headroom {
 
-/// Whether `document` lists the micro-batches of a run: a map with `phases`, some of which have
-/// `micro_batches`.
+/// Whether `document` lists the micro-batches of a run: a map with `sequences`, or with `phases`, some of which
+/// have `micro_batches`.
 bool lists_batches(const Document& document);
 
 /// The micro-batches of a run, as a recording has them: `phases`, each with `step`, `phase` (its name in the
 /// report) and `micro_batches`, the token lengths of every sequence in every micro-batch of one rank, in
-/// order. Phases without micro-batches, and those that run no role's batches in `job`, are left out. Errors
+/// order. Or `sequences`, a list a step of the token lengths of one rank's sequences in their order, which are
+/// cut as each role's settings say: so many after the other, or balanced under its token budget. Phases without micro-batches, and those that run no role's batches in `job`, are left out. Errors
 /// name FILE:LINE and key: a step, a name or a length that is none.
 Result<std::vector<ListedBatches>> listed_batches(const Document& document, const Job& job,
                                                   const std::string& file);

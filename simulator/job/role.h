@@ -130,7 +130,6 @@ struct LossSpec {
   TokenLogprob token_logprob = TokenLogprob::log_softmax;
   bool logits_fp32 = false;
   bool temperature_copy = false;            ///< logits are divided out of place: a second copy
-  bool joins_valid_rows = false;            ///< of padded logits, those without padding are joined in a copy
   bool keeps_logits = false;                ///< the caller holds the logits until its backward is done
   Entropy logprob_entropy = Entropy::none;  ///< in the log-prob pass
   Entropy train_entropy = Entropy::none;    ///< in the update

@@ -163,11 +163,11 @@ PackedLoop::Outputs PackedLoop::run(const MicroBatches& batch, Entropy entropy) 
   }
   // Written over the logits in the backward, unless the entropy or the caller still needs them.
   const bool in_place = entropy == Entropy::none && !(loss.logits_fp32 && loss.keeps_logits);
-  if (role().packed || !loss.joins_valid_rows) {
+  if (role().packed || !loss.temperature_copy) {
     out.logprobs = token_logprobs(std::move(scaled), labels, in_place);
     return out;
   }
-  // Rows without padding are joined in a copy, beside the rectangle.
+  // Trainers that divide out of place also join the rows without padding in a copy, beside the rectangle.
   const Tensor valid = tape::take_rows(scaled, batch.valid);
   const Tensor targets = tape_.empty({batch.valid}, DType::int64, kInput);
   out.logprobs = token_logprobs(valid, targets, in_place);

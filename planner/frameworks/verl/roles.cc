@@ -190,7 +190,7 @@ LossSpec token_loss(const Settings& s, const Worker& w) {
     out.token_logprob = TokenLogprob::fused_linear;
     out.chunk = s.fused_triton ? 0 : kFusedChunk;
   } else {
-    out.token_logprob = s.flash_cross_entropy ? TokenLogprob::flash_cross_entropy : TokenLogprob::log_softmax;
+    out.token_logprob = s.flash_cross_entropy ? TokenLogprob::flash_cross_entropy : TokenLogprob::selective_log_softmax;
   }
   // Since 0.9 logits are divided by the temperature out of place; the originals live until the outputs exist.
   out.temperature_copy = s.after(0, 9, 0) && !s.fused_kernels;

@@ -39,6 +39,27 @@ TEST(ListedBatches, AreOfTheRoleThatRunsThePhase) {
   EXPECT_TRUE(found[1].training);
 }
 
+TEST(ListedBatches, AreCutFromARanksSequences) {
+  Job job = ::headroom::job();
+  job.pools.emplace_back();
+  job.batch = {.prompts = 6, .mini_batch = 3, .prompt_length = 50, .response_length = 50};
+  Role& actor = job.roles.emplace_back();
+  actor.name = "actor";
+  actor.forward.sequences = 4;
+  actor.train.tokens = 100;
+  const auto cut = [&](const std::string& text) {
+    return listed_batches(parse_document(text, "run.yaml").value(), job, "run.yaml");
+  };
+  const std::vector<ListedBatches> found = cut("sequences: [[60, 30, 50, 10, 20, 90]]").value();
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_THAT(found[0].micro_batches, ElementsAre(ElementsAre(60, 30, 50, 10), ElementsAre(20, 90)));
+  // Two mini-batches of 140 and 120 tokens, in two micro-batches each.
+  EXPECT_THAT(found[1].micro_batches, ElementsAre(ElementsAre(30, 50), ElementsAre(60), ElementsAre(90),
+                                                  ElementsAre(10, 20)));
+  EXPECT_THAT(cut("sequences: [[60, 30]]").error().text(),
+              HasSubstr("run.yaml:1: sequences[0]: expected the 6 sequences that one rank has of a step, found 2"));
+}
+
 TEST(ListedBatches, SayWhatIsNone) {
   EXPECT_TRUE(lists_batches(parse_document(R"({"phases": [{"micro_batches": []}]})", "a").value()));
   EXPECT_FALSE(lists_batches(parse_document(R"({"phases": [{"phase": "init"}], "mean": 3})", "a").value()));

@@ -29,7 +29,7 @@ TEST(Recording, IsReadAsTheRunThatItWas) {
 TEST(Recording, KnowsAMachineWithoutFlashAttn) {
   const std::string path = test::data("verl-recorded/w1-q05-fsdp2-noflash.json");
   const ReadJob read = read_job(std::array{path}, {}).value();
-  EXPECT_EQ(read.job.role("actor")->loss.token_logprob, TokenLogprob::log_softmax);
+  EXPECT_EQ(read.job.role("actor")->loss.token_logprob, TokenLogprob::selective_log_softmax);
   EXPECT_FALSE(read.job.role("actor")->packed);
   EXPECT_FALSE(read.job.role("actor")->loss.entropy_compiled);
 }

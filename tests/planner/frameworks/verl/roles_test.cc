@@ -69,7 +69,7 @@ TEST(VerlRoles, PaddedLogitsGoThroughThePlainEntropy) {
 TEST(VerlRoles, TakeALaunchAroundFlashAttnForOneWithoutIt) {
   std::vector<std::string> around = {"actor_rollout_ref.model.use_remove_padding=false",
                                      "+actor_rollout_ref.model.override_config.attn_implementation=sdpa"};
-  EXPECT_EQ(job_of("0.9.0", around).role("actor")->loss.token_logprob, TokenLogprob::log_softmax);
+  EXPECT_EQ(job_of("0.9.0", around).role("actor")->loss.token_logprob, TokenLogprob::selective_log_softmax);
   around.erase(around.begin());
   EXPECT_EQ(job_of("0.9.0", around).role("actor")->loss.token_logprob, TokenLogprob::flash_cross_entropy);
 }
