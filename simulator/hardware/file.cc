@@ -233,7 +233,8 @@ Document write_hardware(const Hardware& hardware) {
     out.set("versions", std::move(versions));
   }
   for (const HardwareField& field : hardware_fields()) {
-    if (field.optional && field.kind == Kind::bytes && whole_figure(field, hardware) == 0) continue;
+    const bool whole = field.kind == Kind::bytes || field.kind == Kind::count;
+    if (field.optional && whole && whole_figure(field, hardware) == 0) continue;
     if (out.find(field.section) == nullptr) out.set(field.section, Document::map());
     out.find(field.section)->set(field.key, field_value(field, hardware));
   }

@@ -53,6 +53,7 @@ struct Links {
   double pcie = 0;     ///< GPU to host
   double nvlink = 0;   ///< GPU to the other GPUs of the node together; 0: none, traffic takes PCIe
   double network = 0;  ///< a GPU's share of the node's adapters
+  Bytes multicast = 0;  ///< to which memory shared through the switch's multicast is rounded; 0: it has none
 };
 
 /// Device memory that NCCL takes outside the caching allocator. Each part is a whole number of 2 MiB pages,
@@ -135,6 +136,7 @@ struct Hardware {
   Bytes total_memory = 0;  ///< as the driver reports it: cudaMemGetInfo's total
   Bytes page = 0;          ///< granularity of the driver's allocations
   std::int64_t multiprocessors = 0;
+  std::int64_t capability = 0;  ///< compute capability times ten: 90 for 9.0; 0: not known
   MatrixRates matrix;
   double memory_bandwidth = 0;  ///< bytes/s, reads and writes together
   Links links;
