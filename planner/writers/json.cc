@@ -60,12 +60,31 @@ Json phase_json(const PhaseReport& phase) {
   return out;
 }
 
+Json engine_json(const EngineReport& engine) {
+  return {{"engine", engine.engine},
+          {"release", engine.release},
+          {"before_loading", engine.before},
+          {"weights", engine.weights},
+          {"activation_peak", engine.activation_peak},
+          {"non_torch", engine.non_torch},
+          {"kv_cache", engine.kv_cache},
+          {"kv_tokens", engine.kv_tokens},
+          {"kv_blocks", engine.kv_blocks},
+          {"graphs", engine.graphs},
+          {"max_concurrency", engine.concurrency},
+          {"asleep", engine.asleep}};
+}
+
 Json device_json(const DeviceReport& device) {
   Json out = {{"device", device.device}, {"alike", device.alike}};
   if (!device.pool.empty()) out["pool"] = device.pool;
   if (device.budget) out["budget_bytes"] = *device.budget;
   out["phases"] = Json::array();
   for (const PhaseReport& phase : device.phases) out["phases"].push_back(phase_json(phase));
+  if (!device.engines.empty()) {
+    out["engines"] = Json::array();
+    for (const EngineReport& engine : device.engines) out["engines"].push_back(engine_json(engine));
+  }
   if (!device.holders.empty()) {
     out["holders"] = Json::array();
     for (const Holder& holder : device.holders)

@@ -59,7 +59,29 @@ const char* report_schema() {
         "pool": {"type": "string"},
         "budget_bytes": {"type": "integer", "description": "of its pool, where that has one of its own"},
         "phases": {"type": "array", "items": {"$ref": "#/$defs/phase"}},
+        "engines": {"type": "array", "items": {"$ref": "#/$defs/engine"}},
         "holders": {"type": "array", "items": {"$ref": "#/$defs/holder"}}
+      }
+    },
+    "engine": {
+      "type": "object",
+      "description": "what a rollout engine's start-up log prints on this GPU",
+      "required": ["engine", "release", "before_loading", "weights", "activation_peak", "non_torch", "kv_cache",
+                   "kv_tokens", "kv_blocks", "graphs", "max_concurrency", "asleep"],
+      "additionalProperties": false,
+      "properties": {
+        "engine": {"type": "string"},
+        "release": {"type": "string", "description": "of its library; empty: unknown"},
+        "before_loading": {"type": "integer", "description": "context and communicators"},
+        "weights": {"type": "integer"},
+        "activation_peak": {"type": "integer", "description": "of the start-up profile, beyond weights"},
+        "non_torch": {"type": "integer", "description": "growth outside the allocator while profiling"},
+        "kv_cache": {"type": "integer"},
+        "kv_tokens": {"type": "integer", "description": "that the KV cache holds at full attention"},
+        "kv_blocks": {"type": "integer"},
+        "graphs": {"type": "integer"},
+        "max_concurrency": {"type": "number", "description": "requests of the longest length at once"},
+        "asleep": {"type": "integer", "description": "all that it holds while it sleeps"}
       }
     },
     "holder": {

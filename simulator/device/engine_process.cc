@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "simulator/hardware/communicator.h"
-
 namespace headroom {
 
 using engine::Residency;
@@ -27,30 +25,20 @@ engine::Work engine_work(const Job& job, const Engine& engine) {
 
 EngineProcess::EngineProcess(const Job& job, const Engine& engine, const Hardware& hardware,
                              bool inside_trainer)
-    : engine_(engine),
-      total_(hardware.total_memory),
-      context_(inside_trainer ? 0 : hardware.context + hardware.cublas_handle),
-      communicators_(0),
-      graph_kernel_(hardware.graph_kernel),
-      shared_handle_(inside_trainer ? hardware.cublas_handle : 0),
-      work_(engine_work(job, engine)) {
-  const std::int64_t ranks = engine.tensor * engine.pipeline;
-  if (ranks > 1 && !inside_trainer)
-    communicators_ = first_communicator_bytes(hardware.nccl, ranks) + communicator_bytes(hardware.nccl, ranks);
+    : engine_(engine), host_(engine::host_of(hardware)), work_(engine_work(job, engine)) {
+  if (!inside_trainer) return;
+  // The trainer's context, kernels and communicators serve the engine too.
+  host_.context = 0;
+  host_.communicators = 0;
+  host_.cublas_handle = 0;
 }
 
 Result<EngineProcess::Effect> EngineProcess::act(Verb verb, Bytes others) {
   Effect effect;
   switch (verb) {
     case Verb::start_engine: {
-      engine::Host host;
-      host.total = total_;
-      // Inside a trainer the profile sees the process's cuBLAS handle come to exist.
-      host.others = others - shared_handle_;
-      host.context = context_;
-      host.communicators = communicators_;
-      host.graph_kernel = graph_kernel_;
-      HEADROOM_ASSIGN(account_, engine::account(engine_, host, work_));
+      host_.others = others;
+      HEADROOM_ASSIGN(account_, engine::account(engine_, host_, work_));
       effect.highest = engine::resident(account_, Residency::starting);
       state_ = Residency::awake;
       break;
@@ -77,6 +65,24 @@ Result<EngineProcess::Effect> EngineProcess::act(Verb verb, Bytes others) {
   }
   effect.after = device();
   return effect;
+}
+
+EngineReport EngineProcess::start_up() const {
+  const engine::Account& a = account_;
+  EngineReport out;
+  out.engine = engine_.name;
+  out.release = engine_.release;
+  out.weights = a.weights;
+  out.activation_peak = a.profiled_activation;
+  out.non_torch = a.growth;
+  out.graphs = a.graphs;
+  out.kv_cache = a.kv;
+  out.kv_tokens = a.tokens;
+  out.kv_blocks = a.blocks;
+  out.concurrency = a.concurrency;
+  out.before = a.context + a.communicators;
+  out.asleep = engine::resident(a, Residency::asleep).total();
+  return out;
 }
 
 std::optional<std::string> EngineProcess::slow() const {

@@ -7,6 +7,7 @@
 #include "simulator/engine/account.h"
 #include "simulator/hardware/hardware.h"
 #include "simulator/job/job.h"
+#include "simulator/report/report.h"
 
 namespace headroom {
 
@@ -32,6 +33,8 @@ class EngineProcess {
   const engine::Account& account() const { return account_; }
   bool started() const { return state_ != engine::Residency::absent; }
   const std::string& name() const { return engine_.name; }
+  /// What its start-up log would print.
+  EngineReport start_up() const;
   /// Why it did not start, or the KV cache that holds fewer sequences than could run: a warning, not a
   /// failure.
   std::optional<std::string> failure() const { return account_.failure; }
@@ -39,7 +42,7 @@ class EngineProcess {
 
  private:
   const Engine& engine_;
-  Bytes total_, context_, communicators_, graph_kernel_, shared_handle_;
+  engine::Host host_;  ///< without the others
   engine::Work work_;
   engine::Account account_;
   engine::Residency state_ = engine::Residency::absent;

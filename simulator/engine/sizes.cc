@@ -1,55 +1,13 @@
 #include "simulator/engine/sizes.h"
 
 #include <algorithm>
-#include <vector>
+#include <utility>
 
 #include "models/kv_cache/kv_cache.h"
-#include "models/sharding/tensor_parallel.h"
+#include "simulator/engine/weights.h"
 
 namespace headroom::engine {
 namespace {
-
-TensorCut cut_of(const Engine& engine) {
-  TensorCut cut;
-  cut.tensor = engine.tensor;
-  // Whole experts are dealt out when there is an expert group; otherwise each is cut like a dense MLP.
-  cut.expert = engine.expert;
-  cut.expert_tensor = engine.expert > 1 ? 1 : engine.tensor;
-  cut.vocabulary = VocabularyRule::engine();
-  return cut;
-}
-
-/// Quantised engines keep linear layers in the narrow type, the rest as 16 bits.
-DType stored(const Tensor& tensor, const Engine& engine) {
-  const bool linear = tensor.role == TensorRole::linear || tensor.role == TensorRole::experts;
-  if (element_size(engine.weights) == 1 && (!linear || tensor.place == Place::head)) return DType::bf16;
-  return engine.weights;
-}
-
-/// Adapters of `lora_slots` requests at once on every linear layer: both factors, in 16 bits.
-Bytes lora_slots(const Tensor& tensor, const Engine& engine) {
-  if (engine.lora_slots == 0 || tensor.role != TensorRole::linear || tensor.place != Place::layer) return 0;
-  const std::int64_t out = tensor.shape[0], in = tensor.count() / tensor.shape[0];
-  return bytes_of(DType::bf16, engine.lora_slots * engine.lora_rank * (in + ceil_div(out, engine.tensor)));
-}
-
-Result<Bytes> weights(const Engine& engine) {
-  const TensorCut cut = cut_of(engine);
-  Bytes layers = 0, first = 0, last = 0, vision = 0;
-  for (const Tensor& tensor : engine.model->tensors) {
-    // A tied head has no weight of its own, unless it lies on another stage than the embedding.
-    if (!tensor.tied_to.empty() && engine.pipeline == 1) continue;
-    HEADROOM_ASSIGN(const LocalTensor local, local_tensor(*engine.model, tensor, cut));
-    const Bytes bytes = bytes_of(stored(tensor, engine), local.count()) + lora_slots(tensor, engine);
-    (tensor.place == Place::layer       ? layers
-     : tensor.place == Place::embedding ? first
-     : tensor.place == Place::vision    ? vision
-                                        : last) += bytes;
-  }
-  if (engine.pipeline == 1) return layers + first + last + vision;
-  const std::int64_t depth = std::max<std::int64_t>(1, engine.model->decoder.layers);
-  return layers / depth * ceil_div(depth, engine.pipeline) + std::max(first + vision, last);
-}
 
 void set_groups(ModelSizes& sizes, std::int64_t full, std::int64_t sliding) {
   // vLLM: groups as large as the rarer kind, unless the other is at most a quarter larger.
@@ -59,34 +17,79 @@ void set_groups(ModelSizes& sizes, std::int64_t full, std::int64_t sliding) {
   sizes.sliding_groups = ceil_div(sliding, sizes.group_layers);
 }
 
+/// The profile fills the encoder's budget (at least one image) with images of the fixed size: their pixels
+/// and what the tower makes of them stay alive while the decoder runs and samples. Towers that take any size
+/// are profiled with their processor's largest image, which the architecture does not tell.
+Bytes image_bytes(const VisionTower& vision, std::int64_t hidden, std::int64_t budget) {
+  if (vision.blocks == 0 || vision.image == 0 || vision.patch == 0) return 0;
+  const std::int64_t side = vision.image / vision.patch / vision.merge;
+  const std::int64_t tokens = std::max<std::int64_t>(1, side * side);
+  const std::int64_t images = std::max<std::int64_t>(1, budget / tokens);
+  return bytes_of(DType::bf16, images * vision.channels * vision.image * vision.image) +
+         bytes_of(DType::bf16, images * tokens * hidden);
+}
+
+void add_layers(ModelSizes& sizes, const Engine& engine, const LayerGroup& group) {
+  const Attention& attention = group.layer.attention;
+  const KvCache cache{.dtype = engine.kv, .tensor = engine.tensor, .block = engine.block_size};
+  sizes.window = std::max(sizes.window, attention.sliding_window);
+  sizes.page = std::max(sizes.page, engine.block_size * kv_bytes_per_token(attention, cache));
+  sizes.heads = std::max(sizes.heads, ceil_div(attention.heads, engine.tensor));
+  const bool latent = attention.kind == AttentionKind::latent;
+  sizes.accumulated = std::max(sizes.accumulated, latent ? attention.kv_rank : attention.value_head_dim);
+  const Mlp& mlp = group.layer.mlp;
+  if (mlp.kind == MlpKind::experts) {
+    const std::int64_t cut = engine.expert > 1 ? 1 : engine.tensor;
+    sizes.expert_hidden = std::max(sizes.expert_hidden, ceil_div(mlp.hidden, cut));
+    sizes.experts_per_token = std::max(sizes.experts_per_token, mlp.experts_per_token);
+    sizes.mlp_hidden = std::max(sizes.mlp_hidden, mlp.shared_hidden);
+  } else {
+    sizes.mlp_hidden = std::max(sizes.mlp_hidden, mlp.hidden);
+    sizes.gated = mlp.kind == MlpKind::gated;
+  }
+}
+
 }  // namespace
 
-Result<ModelSizes> model_sizes(const Engine& engine) {
+std::pair<std::int64_t, std::int64_t> stage_layers(std::int64_t layers, const Stage& stage) {
+  const std::int64_t share = layers / stage.of, rest = layers % stage.of;
+  const auto of = [&](std::int64_t index) {
+    const std::int64_t from_last = stage.of - 1 - index;  // 0: the last stage
+    return share + (from_last >= 1 && from_last <= rest ? 1 : 0);
+  };
+  std::int64_t first = 0;
+  for (std::int64_t i = 0; i < stage.index; ++i) first += of(i);
+  return {first, first + of(stage.index)};
+}
+
+Result<ModelSizes> model_sizes(const Engine& engine, const Stage& stage) {
   const Decoder& decoder = engine.model->decoder;
   ModelSizes sizes;
-  HEADROOM_ASSIGN(sizes.weights, weights(engine));
-  const KvCache cache{.dtype = engine.kv, .tensor = engine.tensor, .block = engine.block_size};
+  sizes.stage = stage;
+  HEADROOM_ASSIGN(sizes.weights, stage_weights(engine, stage));
+  const auto [from, to] = stage_layers(decoder.layers, stage);
   sizes.all_layers = decoder.layers;
-  sizes.layers = ceil_div(decoder.layers, engine.pipeline);
+  sizes.layers = to - from;
   sizes.hidden = decoder.hidden;
   sizes.vocabulary = decoder.vocabulary;
   std::int64_t full = 0, sliding = 0;
   for (const LayerGroup& group : decoder.groups) {
-    const Attention& attention = group.layer.attention;
-    (attention.sliding_window > 0 ? sliding : full) += group.count;
-    sizes.window = std::max(sizes.window, attention.sliding_window);
-    sizes.page = std::max(sizes.page, engine.block_size * kv_bytes_per_token(attention, cache));
-    const Mlp& mlp = group.layer.mlp;
-    if (mlp.kind == MlpKind::experts) {
-      sizes.expert_hidden = std::max(sizes.expert_hidden, mlp.hidden);
-      sizes.experts_per_token = std::max(sizes.experts_per_token, mlp.experts_per_token);
-      sizes.mlp_hidden = std::max(sizes.mlp_hidden, mlp.shared_hidden);
-    } else {
-      sizes.mlp_hidden = std::max(sizes.mlp_hidden, mlp.hidden);
-    }
+    add_layers(sizes, engine, group);
+    const std::int64_t here = std::min(to, group.first + group.count) - std::max(from, group.first);
+    (group.layer.attention.sliding_window > 0 ? sliding : full) += std::max<std::int64_t>(0, here);
   }
-  set_groups(sizes, ceil_div(full, engine.pipeline), ceil_div(sliding, engine.pipeline));
+  set_groups(sizes, full, sliding);
+  sizes.image_bytes = image_bytes(engine.model->vision, decoder.hidden, engine.max_batched_tokens);
   return sizes;
+}
+
+Result<ModelSizes> model_sizes(const Engine& engine) {
+  HEADROOM_ASSIGN(ModelSizes fullest, model_sizes(engine, Stage{0, engine.pipeline}));
+  for (std::int64_t i = 1; i < engine.pipeline; ++i) {
+    HEADROOM_ASSIGN(ModelSizes sizes, model_sizes(engine, Stage{i, engine.pipeline}));
+    if (sizes.weights >= fullest.weights) fullest = std::move(sizes);
+  }
+  return fullest;
 }
 
 Bytes kv_bytes_per_token(const ModelSizes& sizes, std::int64_t block_size) {

@@ -6,16 +6,12 @@
 #include <cmath>
 
 #include "simulator/engine/coefficients.h"
+#include "simulator/engine/communication.h"
+#include "simulator/engine/graphs.h"
+#include "simulator/engine/profile.h"
 
 namespace headroom::engine {
 namespace {
-
-Bytes activation_peak(const Engine& engine, const ModelSizes& sizes, std::int64_t tokens, std::int64_t rows) {
-  // The two follow each other: the larger counts, not the sum.
-  return std::max(
-      forward_peak(sizes, engine.tensor, std::min(tokens, engine.max_batched_tokens)),
-      sampler_peak(engine, sizes, std::min({rows, engine.max_sequences, engine.max_batched_tokens})));
-}
 
 /// Bytes left for KV blocks out of the requested memory.
 Bytes kv_budget(const Engine& engine, const Host& host, const Account& account) {
@@ -63,38 +59,32 @@ std::optional<std::string> start_failure(const Engine& engine, const ModelSizes&
 
 }  // namespace
 
-Bytes vllm_graphs(const Engine& engine, const ModelSizes& sizes, Bytes graph_kernel) {
-  const std::vector<std::int64_t> captured = capture_sizes(engine);
-  if (captured.empty()) return 0;
-  std::int64_t graphs = static_cast<std::int64_t>(captured.size());
-  if (engine.full_and_piecewise_graphs)
-    graphs += std::count_if(captured.begin(), captured.end(),
-                            [&](std::int64_t size) { return size <= engine.max_sequences; });
-  const Bytes driver = graph_kernel > 0 ? kGraphKernelsALayer * (graph_kernel - kGraphKernel) : 0;
-  return kGraphPool + graphs * sizes.layers * driver +
-         graphs * kGraphAtReferenceDepth * sizes.layers / kGraphReferenceDepth;
-}
-
 Account vllm_account(const Engine& engine, const ModelSizes& sizes, const Host& host, const Work& work) {
-  const bool sharded = engine.tensor * engine.pipeline > 1;
   Account account;
   account.sleep_level = engine.sleep_level;
   account.context = host.context;
-  account.communicators = host.communicators.value_or(sharded ? kEngineCommunicators : 0);
+  account.communicators = host.communicators.value_or(communicators_at_start(engine, sizes, host));
   account.weights = sizes.weights;
   account.profiled_activation =
-      activation_peak(engine, sizes, engine.max_batched_tokens, engine.max_sequences);
-  account.activation = std::min(account.profiled_activation,
-                                activation_peak(engine, sizes, work.sequences * work.prompt, work.sequences));
-  account.growth = sharded ? kProfiledGrowthSharded : kProfiledGrowthAlone;
-  account.graphs = vllm_graphs(engine, sizes, host.graph_kernel);
+      activation_peak(engine, sizes, host, engine.max_batched_tokens, engine.max_sequences);
+  const std::int64_t tokens =
+      std::min(std::max(work.sequences * work.prompt, work.sequences), engine.max_batched_tokens);
+  account.activation = activation_peak(engine, sizes, host, tokens, work.sequences) -
+                       kept_workspaces(engine, sizes, host, tokens);
+  account.growth = growth_while_profiling(engine, host);
+  account.workspaces = kept_workspaces(engine, sizes, host, engine.max_batched_tokens);
+  account.graphs = vllm_graphs(engine, sizes, host);
   account.leftover = kAsleepLeftover;
   account.requested = static_cast<Bytes>(std::ceil(engine.utilization * static_cast<double>(host.total)));
   const Bytes budget = kv_budget(engine, host, account);
   take_blocks(engine, sizes, budget, account);
   account.failure = start_failure(engine, sizes, host, budget, account);
   account.wanted = std::min(engine.max_sequences, work.sequences);
-  if (work.length > 0) account.at_once = account.blocks / blocks_of_request(sizes, engine, work.length);
+  const auto held = [&](std::int64_t length) {
+    return static_cast<double>(account.blocks) / static_cast<double>(blocks_of_request(sizes, engine, length));
+  };
+  if (work.length > 0) account.at_once = static_cast<std::int64_t>(held(work.length));
+  account.concurrency = held(engine.max_length > 0 ? engine.max_length : engine.model->decoder.max_positions);
   return account;
 }
 

@@ -36,12 +36,13 @@ struct WeightSync {
   bool operator==(const WeightSync&) const = default;
 };
 
-/// A rollout or reward engine and the settings that decide its memory. Version differences are fields, set by
-/// readers.
+/// A rollout or reward engine and the settings that decide its memory. What differs between releases of its
+/// library are fields, set by readers from the facts of planner/frameworks/engines.
 struct Engine {
   std::string name = "rollout";
   EngineKind kind = EngineKind::transformers;
   std::string role = "actor";  ///< whose weights it serves
+  std::string release;         ///< of its library, whose facts are set below; empty: none are
   std::string model_name;
   std::shared_ptr<const Architecture> model;
   std::int64_t tensor = 1, pipeline = 1, data = 1, expert = 1;
@@ -57,8 +58,16 @@ struct Engine {
   bool graphs_in_budget = true;             ///< the graph estimate is taken out of the KV cache
   bool counts_others = false;               ///< old vLLM: other processes' memory counts against the engine
   bool full_and_piecewise_graphs = true;    ///< both kinds are captured; false: piecewise alone
-  double sampler_rows_factor = 9.6;  ///< fp32 [rows, vocabulary] copies alive while sampling (profiling run)
+  double sampler_rows_factor = 3.5;  ///< fp32 [rows, vocabulary] copies alive while sampling (profiling run)
+  bool sampler_scratch = true;       ///< beside them a fp32 row of the vocabulary for each multiprocessor
   bool processed_logprobs = false;
+  std::int64_t hidden_copies = 4;  ///< [tokens, hidden] tensors alive at a forward's widest moment
+  bool keeps_expert_workspace = true;   ///< the experts' workspace outlives the profile, and sleep
+  bool keeps_profiled_graphs = true;    ///< a graph is captured while profiling; what it leaves is growth
+  bool allreduce_workspaces = true;     ///< those of fused all-reduce, where ranks and fabric have it
+  bool allreduce_beside_groups = true;  ///< also with data parallelism or a pipeline
+  bool few_graphs = false;      ///< SGLang 0.4: the decode graphs' list is the shorter one
+  bool split_kv_graphs = true;  ///< a full graph holds accumulators of keys and values read in parts
   std::int64_t lora_slots = 0, lora_rank = 0;
   int sleep_level = 2;               ///< 0: never sleeps; 1: weights to the host; 2: weights dropped
   bool sleep_keeps_weights = false;  ///< sleeping drops the KV cache only

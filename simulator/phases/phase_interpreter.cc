@@ -144,6 +144,13 @@ std::vector<PhaseInterpreter::Trainer> PhaseInterpreter::trainers() const {
   return out;
 }
 
+std::vector<EngineReport> PhaseInterpreter::engines() const {
+  std::vector<EngineReport> out;
+  for (const RunningEngine& e : engines_)
+    if (e.state.started() && !e.state.failure()) out.push_back(e.state.start_up());
+  return out;
+}
+
 bool PhaseInterpreter::left_out_wrongly() const {
   return std::any_of(trainers_.begin(), trainers_.end(),
                      [](const auto& t) { return t.second.run->left_out_wrongly(); });
@@ -245,10 +252,11 @@ void PhaseInterpreter::add_row(const RunningEngine& e, PhaseReport& report) cons
 }
 
 /// Every trainer gives its cached memory back.
-Status PhaseInterpreter::empty_caches(Rows& rows) {
+Status PhaseInterpreter::empty_caches(Rows& rows, const std::string& engine) {
   Action empty;
   empty.verb = Verb::empty_cache;
   for (auto& [slot, trainer] : trainers_) {
+    if (!engine.empty() && trainer.process->engine != engine) continue;
     ProcessPhase& row = rows.at(slot);
     HEADROOM_TRY(trainer.run->act(empty, 0));
     static_cast<void>(trainer.run->take_seconds());  // a phase's time ends before
@@ -262,6 +270,7 @@ Status PhaseInterpreter::empty_caches(Rows& rows) {
 
 Result<bool> PhaseInterpreter::act(const Action& action, int step, PhaseReport& report, Rows& rows) {
   if (!action.engine.empty()) {
+    if (action.verb == Verb::start_engine) HEADROOM_TRY(empty_caches(rows, action.engine));
     HEADROOM_ASSIGN(const bool here, act_engines(action, report));
     // What an engine inside the trainer's process generates, the trainer's program runs.
     if (here ? action.verb != Verb::sync_weights : !runs_inside(action.engine)) return here;
@@ -377,6 +386,7 @@ Result<GpuRun> run_gpu(const Job& job, const Hardware& hardware, const MakeTrain
   HEADROOM_ASSIGN(out.report.phases, run.execute());
   if (run.left_out_wrongly()) return run_gpu(job, hardware, make_trainer, kind, machine, false);
   out.warnings = run.warnings();
+  out.report.engines = run.engines();
   out.trainers = run.trainers();
   return out;
 }

@@ -42,6 +42,8 @@ class PhaseInterpreter {
     std::int64_t peak_allocation = 0;  ///< see TrainerProcess
   };
   std::vector<Trainer> trainers() const;
+  /// Start-ups of the engines that have started here.
+  std::vector<EngineReport> engines() const;
   /// See TrainerProcess.
   bool left_out_wrongly() const;
 
@@ -84,7 +86,9 @@ class PhaseInterpreter {
   Status act_trainer(RunningTrainer& t, std::size_t slot, const Action& action, int step, ProcessPhase& row);
   void engine_failed(const RunningEngine& e, std::string why, PhaseReport& report);
   void account_for(RunningTrainer& t, std::size_t slot, ProcessPhase& row);
-  Status empty_caches(Rows& rows);
+  /// Of every trainer; or of the one whose process runs `engine`, which empties the allocator that they share
+  /// before it measures what is left.
+  Status empty_caches(Rows& rows, const std::string& engine = "");
 
   const Job& job_;
   const Hardware& hardware_;

@@ -53,12 +53,27 @@ struct PhaseReport {
   bool bounded = false;  ///< an upper bound (overlapping phases), not an executed interleaving
 };
 
+/// What a rollout engine decided when it started on a GPU, in the words of its own start-up log.
+struct EngineReport {
+  std::string engine, release;
+  Bytes weights = 0;
+  Bytes activation_peak = 0;  ///< of the start-up profile, beyond weights
+  Bytes non_torch = 0;        ///< growth outside the allocator while profiling
+  Bytes graphs = 0;
+  Bytes kv_cache = 0;
+  std::int64_t kv_tokens = 0, kv_blocks = 0;
+  double concurrency = 0;  ///< requests of the longest length at once
+  Bytes before = 0;        ///< context and communicators, before anything is loaded
+  Bytes asleep = 0;        ///< all it holds while it sleeps
+};
+
 struct DeviceReport {
   std::int64_t device = 0;          ///< global GPU index of the one shown
   std::int64_t alike = 1;           ///< how many GPUs behave the same
   std::string pool;                 ///< empty, or the pool of separate rollout GPUs
   std::optional<Bytes> budget;      ///< of its pool, where that has one of its own
   std::vector<PhaseReport> phases;  ///< in order of execution
+  std::vector<EngineReport> engines;  ///< started on it
   std::vector<Holder> holders;      ///< at its trainer's peak, largest first (simulate)
 };
 

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include "models/architecture/blocks.h"
 #include "models/architecture/family.h"
 #include "models/architecture/gemma.h"
@@ -32,6 +35,14 @@ void describe_text(Config& config, Architecture& model) {
   decoder.groups = read_sliding_layers(config, decoder.layers, layer, rule);
 }
 
+/// Patches along a side that average pooling makes one token of: an image becomes `mm_tokens_per_image` tokens.
+std::int64_t pooled_side(Config& config, Config& vision) {
+  const std::int64_t patches = vision.size("image_size", 224) / vision.size("patch_size", 16);
+  const auto side = static_cast<std::int64_t>(
+      std::sqrt(static_cast<double>(config.size("mm_tokens_per_image", 256))));
+  return std::max<std::int64_t>(1, patches / std::max<std::int64_t>(1, side));
+}
+
 /// SigLIP's encoder; its pooling head is there unless `vision_use_head` is false.
 void describe_both(Config& config, Architecture& model) {
   if (!config.has("text_config")) config.reject("text_config", "expected the decoder's sizes, found none");
@@ -47,6 +58,7 @@ void describe_both(Config& config, Architecture& model) {
                   .activation = vision.text("hidden_act", "gelu_pytorch_tanh"),
                   .channels = vision.size("num_channels", 3),
                   .patch = vision.size("patch_size", 16),
+                  .merge = pooled_side(config, vision),
                   .image = vision.size("image_size", 224),
                   .output = model.decoder.hidden,
                   .pooling_head = vision.flag("vision_use_head", true)};

@@ -59,6 +59,7 @@ inline Report sample_report() {
                      .pool = "",
                      .budget = {},
                      .phases = {generate, train, generate_again},
+                     .engines = {},
                      .holders = {}}};
   report.warnings = {{.code = "kv-preemption",
                       .message = "KV cache holds 12 sequences at once, 256 are asked for",
