@@ -9,6 +9,7 @@
 #include "planner/cli/executors.h"
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
+#include "planner/frameworks/engines/evidence.h"
 #include "planner/search/changes.h"
 #include "planner/writers/columns.h"
 #include "planner/writers/explanation.h"
@@ -31,6 +32,24 @@ std::string why(const Report& report) {
     columns.add({std::string(name(component)), gib(place.phase->at_peak_device[component]),
                  std::string(writers::reason(component))});
   return fmt::format("\nWhy {} peaks, GiB\n", place.phase->phase) + columns.text("  ");
+}
+
+/// What each figure of the engines rests on.
+std::string engine_evidence(const Job& job, const Report& report) {
+  if (report.devices.empty()) return "";
+  std::string out;
+  for (const EngineReport& start : report.devices.front().engines) {
+    const Engine* engine = job.engine(start.engine);
+    if (engine == nullptr) continue;
+    Columns columns({Columns::Align::left, Columns::Align::right, Columns::Align::left, Columns::Align::left});
+    for (const engines::Evidence& row : engines::evidence(*engine, start))
+      columns.add({row.component, gib(row.bytes), std::string(engines::word(row.standing)), row.because});
+    out += fmt::format("\nWhat {} takes when it starts ({} {}: {} KV tokens), and how that is known, GiB\n",
+                       start.engine, engine->kind == EngineKind::sglang ? "SGLang" : "vLLM", start.release,
+                       start.kv_tokens) +
+           columns.text("  ");
+  }
+  return out;
 }
 
 std::string settings_text(const search::Change& change) {
@@ -132,7 +151,7 @@ int explain(const Arguments& arguments, Streams& streams, const Executor& fast, 
     const search::Outcome now = search::outcome_of(report);
     // What would come after the place where a run breaks is unknown, and no peak.
     streams.out << writers::table(report, {streams.colour}) << (now.breaks ? "" : why(report))
-                << changes_text(changes, now);
+                << engine_evidence(run.read.job, report) << changes_text(changes, now);
   }
   return written.finish(report.fits ? kDone : kOver, streams);
 }

@@ -1,3 +1,4 @@
+#include "planner/frameworks/engines/facts.h"
 #include "planner/frameworks/chatlearn/job.h"
 
 #include <fmt/format.h>
@@ -104,16 +105,13 @@ Engine make_engine(const Settings& s) {
   out.model = m.architecture;
   out.tensor = m.engine_tensor;
   out.utilization = m.utilization;
-  out.block_size = out.kind == EngineKind::sglang ? 1 : 16;
   // SGLang takes no limit of sequences from it.
   if (out.kind == EngineKind::vllm) out.max_sequences = m.generation_batch;
   out.max_batched_tokens = m.batched_tokens;
   out.graphs = !m.enforce_eager;
   out.sleep_level = m.free.weights ? 1 : 0;
-  const Release vllm = settings::parse_release(s.versions.vllm).value_or(Release{0, 10, 0});
-  out.graphs_in_budget = vllm >= Release{0, 21, 0};
-  out.counts_others = vllm < Release{0, 9, 2};
-  out.full_and_piecewise_graphs = vllm >= Release{0, 10, 2};
+  const std::string vllm = s.versions.vllm.empty() ? "0.10.0" : s.versions.vllm;
+  engines::set_release(out, out.kind == EngineKind::sglang ? s.versions.sglang : vllm);
   const std::int64_t all = m.architecture->parameters();
   if (s.megatron) {
     out.sync.bucket = kShardBucket;

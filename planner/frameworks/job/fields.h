@@ -460,6 +460,9 @@ struct Fields<Engine> {
             &Engine::name);
     v.field({.name = "kind", .meaning = "the serving library", .required = true}, &Engine::kind);
     v.field({.name = "role", .meaning = "whose weights it serves; empty: its own"}, &Engine::role);
+    v.field({.name = "release",
+             .meaning = "of its library; decides every field below that is left out; empty: as in versions"},
+            &Engine::release);
     v.model({.name = "model", .meaning = "as of a role", .required = true}, &Engine::model_name,
             &Engine::model);
     v.field({.name = "tensor", .meaning = "ranks that split each matrix", .least = 1}, &Engine::tensor);
@@ -501,6 +504,27 @@ struct Fields<Engine> {
     v.field({.name = "sampler_rows_factor",
              .meaning = "fp32 [rows, vocabulary] copies alive in the profiling run of the sampler"},
             &Engine::sampler_rows_factor);
+    v.field({.name = "sampler_scratch",
+             .meaning = "beside them a fp32 row of the vocabulary for each multiprocessor"},
+            &Engine::sampler_scratch);
+    v.field({.name = "hidden_copies",
+             .meaning = "[tokens, hidden] tensors alive at a forward's widest moment",
+             .most = 64},
+            &Engine::hidden_copies);
+    v.field({.name = "keeps_expert_workspace", .meaning = "the experts' workspace outlives the profile"},
+            &Engine::keeps_expert_workspace);
+    v.field({.name = "keeps_profiled_graphs", .meaning = "a graph is captured while profiling"},
+            &Engine::keeps_profiled_graphs);
+    v.field({.name = "allreduce_workspaces", .meaning = "all-reduce is fused with the norm, with workspaces"},
+            &Engine::allreduce_workspaces);
+    v.field({.name = "allreduce_beside_groups",
+             .meaning = "also with data parallelism or a pipeline"},
+            &Engine::allreduce_beside_groups);
+    v.field({.name = "split_kv_graphs",
+             .meaning = "full graphs hold accumulators of keys and values read in parts"},
+            &Engine::split_kv_graphs);
+    v.field({.name = "few_graphs", .meaning = "SGLang's decode graphs: the shorter list"},
+            &Engine::few_graphs);
     v.field({.name = "processed_logprobs", .meaning = "log-probs of sampled tokens are returned"},
             &Engine::processed_logprobs);
     v.field({.name = "lora_slots", .meaning = "adapters served at once"}, &Engine::lora_slots);

@@ -5,9 +5,11 @@
 #include "models/base/nearest.h"
 #include "planner/configuration/model_lookup.h"
 #include "planner/configuration/yaml_patch.h"
+#include "planner/frameworks/engines/facts.h"
 #include "planner/frameworks/job/file.h"
 #include "planner/frameworks/job/traits.h"
 #include "planner/frameworks/registry.h"
+#include "simulator/hardware/library.h"
 #include "simulator/job/loop_kind.h"
 #include "simulator/job/standard_step.h"
 
@@ -209,6 +211,36 @@ Status find_models(Job& job, const Document& document, const std::string& file, 
   return {};
 }
 
+/// Lays what an engine's node states over what its library's release decides; sequences and tokens that
+/// nobody states are the release's own for the card.
+void complete_engine(const Job& job, const Document& node, Engine& engine, const std::string& path,
+                     Context& context) {
+  const bool vllm = engine.kind == EngineKind::vllm;
+  const std::string& versions = vllm ? job.versions.vllm : job.versions.sglang;
+  Engine out;
+  out.kind = engine.kind;
+  out.model = engine.model;
+  out.weights = engine.weights;
+  out.max_length = engine.max_length;
+  engines::set_release(out, engine.release.empty() ? versions : engine.release);
+  if (const auto card = load_hardware(job.gpu); card && !out.release.empty()) {
+    const engines::Limits limits = engines::default_limits(out, *card, engines::EntryPoint::server);
+    out.max_sequences = limits.sequences;
+    out.max_batched_tokens = limits.batched_tokens;
+  }
+  const std::string release = out.release;
+  read_object(node, out, path, context);
+  out.model = engine.model;
+  out.release = release;
+  engine = std::move(out);
+}
+
+void complete_engines(Job& job, const Document& document, Context& context) {
+  const Document* nodes = document.find("engines");
+  for (std::size_t i = 0; i < job.engines.size(); ++i)
+    complete_engine(job, nodes->items()[i], job.engines[i], fmt::format("engines.{}", i), context);
+}
+
 }  // namespace
 
 Result<Job> read_job_file(const Document& document, const std::string& file, const std::string& base) {
@@ -226,6 +258,7 @@ Result<Job> read_job_file(const Document& document, const std::string& file, con
   if (!context.error) context.error = std::move(context.missing);
   if (context.error) return tl::unexpected<Error>(std::move(*context.error));
   HEADROOM_TRY(find_models(job, document, file, base));
+  complete_engines(job, document, context);
   if (job.pools.empty()) job.pools.push_back({});
   complete_processes(job);
   complete_step(job);

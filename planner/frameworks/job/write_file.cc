@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "planner/frameworks/engines/facts.h"
 #include "planner/frameworks/job/file.h"
 #include "planner/frameworks/job/traits.h"
 #include "planner/frameworks/registry.h"
@@ -24,6 +25,24 @@ std::string exact_size(Bytes bytes) {
 template <typename Struct>
 Document write_object(const Struct& object, const Struct& fallback);
 
+/// What an item of a list is where the file says nothing: engines follow their release.
+template <typename Item>
+Item unstated(const Item&) {
+  return Item{};
+}
+Engine unstated(const Engine& engine) {
+  Engine out;
+  out.kind = engine.kind;
+  out.model = engine.model;
+  out.weights = engine.weights;
+  engines::set_release(out, engine.release);
+  out.release.clear();  // written, so that it is read again
+  out.weights = Engine{}.weights;
+  // Limits follow the card: always written.
+  out.max_sequences = out.max_batched_tokens = 0;
+  return out;
+}
+
 template <typename T>
 Document write_value(const T& value, const T& fallback, const Info& info) {
   if constexpr (is_optional<T>) {
@@ -34,7 +53,7 @@ Document write_value(const T& value, const T& fallback, const Info& info) {
   } else if constexpr (is_list<T>) {
     using Item = typename T::value_type;
     Document out = Document::list();
-    for (const Item& item : value) out.append(write_value(item, Item{}, info));
+    for (const Item& item : value) out.append(write_value(item, unstated(item), info));
     return out;
   } else if constexpr (std::is_same_v<T, bool>) {
     return Document::scalar(value ? "true" : "false");

@@ -1,15 +1,19 @@
 #include <algorithm>
 
+#include "planner/frameworks/engines/facts.h"
 #include "planner/frameworks/nemo_rl/job.h"
 
 namespace headroom::nemo_rl {
 namespace {
 
-/// vLLM's own sizes for its offline class on cards of 70 GiB and more, and on smaller ones; for its server on
-/// large ones. NeMo RL leaves them alone.
-constexpr Bytes kLargeCard = 70 * kGiB;
-constexpr std::int64_t kLargeTokens = 16384, kServedTokens = 8192, kSmallTokens = 8192;
-constexpr std::int64_t kLargeSequences = 1024, kSmallSequences = 256;
+/// NeMo RL leaves sequences and tokens to the engine, which goes by the card; unknown ones count as large.
+engines::Limits limits_of(const Engine& engine, const Settings& s) {
+  Hardware card;
+  card.total_memory = s.card == 0 ? 80 * kGiB : s.card;
+  const bool served = s.policy.generation.async_engine;
+  return engines::default_limits(engine, card,
+                                 served ? engines::EntryPoint::server : engines::EntryPoint::library);
+}
 
 /// Share of the free memory that a refit's two staging buffers take where nothing says their size; of the
 /// whole memory, up to 5 GiB, where weights go to other GPUs, twice for the pieces and their concatenation.
@@ -71,21 +75,17 @@ std::vector<Engine> make_engines(const Settings& s) {
   out.utilization = g.backend == "sglang" ? g.sglang_fraction : g.utilization;
   out.kv_bytes = g.kv_cache_memory_bytes;
   out.blocks_override = g.blocks_override;
-  out.block_size = g.block_size.value_or(out.kind == EngineKind::sglang ? 1 : 16);
-  const bool large = s.card == 0 || s.card >= kLargeCard;
-  out.max_sequences = g.max_num_seqs.value_or(large ? kLargeSequences : kSmallSequences);
-  out.max_batched_tokens = g.max_num_batched_tokens.value_or(!large           ? kSmallTokens
-                                                             : g.async_engine ? kServedTokens
-                                                                              : kLargeTokens);
   out.max_length = g.max_model_len;
+  const std::string vllm = s.versions.vllm.empty() ? "0.20.0" : s.versions.vllm;
+  engines::set_release(out, out.kind == EngineKind::sglang ? s.versions.sglang : vllm);
+  if (g.block_size) out.block_size = *g.block_size;
+  const engines::Limits limits = limits_of(out, s);
+  out.max_sequences = g.max_num_seqs.value_or(limits.sequences);
+  out.max_batched_tokens = g.max_num_batched_tokens.value_or(limits.batched_tokens);
   out.graphs = !g.enforce_eager;
   out.processed_logprobs = true;
   out.loads_weights = false;
   out.sleep_level = s.separate() ? 0 : 1;
-  const Release vllm = settings::parse_release(s.versions.vllm).value_or(Release{0, 20, 0});
-  out.graphs_in_budget = vllm >= Release{0, 21, 0};
-  out.counts_others = vllm < Release{0, 9, 2};
-  out.full_and_piecewise_graphs = vllm >= Release{0, 10, 2};
   out.sync.kind = WeightExport::per_tensor;
   out.sync.dtype = DType::bf16;
   out.sync.bucket = staging(s, out);

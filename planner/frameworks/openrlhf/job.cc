@@ -1,3 +1,4 @@
+#include "planner/frameworks/engines/facts.h"
 #include "planner/frameworks/openrlhf/job.h"
 
 #include <algorithm>
@@ -128,10 +129,8 @@ std::vector<Engine> make_engines(const Settings& s) {
   out.processed_logprobs = s.corrects;
   out.loads_weights = true;
   out.sleep_level = s.shares_engine() && s.engine_sleep ? 1 : 0;
-  const Release vllm = settings::parse_release(s.versions.vllm).value_or(Release{0, 27, 1});
-  out.graphs_in_budget = vllm >= Release{0, 21, 0};
-  out.counts_others = vllm < Release{0, 9, 2};
-  out.full_and_piecewise_graphs = vllm >= Release{0, 10, 2};
+  const std::string vllm = s.versions.vllm.empty() ? "0.27.1" : s.versions.vllm;
+  engines::set_release(out, vllm);
   out.sync.kind = WeightExport::per_tensor;
   out.sync.dtype = DType::bf16;
   // Parameter by parameter: what is gathered is copied once before it is handed over.

@@ -1,16 +1,11 @@
 #include <algorithm>
 #include <array>
 
+#include "planner/frameworks/engines/facts.h"
 #include "planner/frameworks/verl/job.h"
 
 namespace headroom::verl {
 namespace {
-
-/// fp32 [rows, vocabulary] copies that vLLM's profiling run of the sampler holds: with top-k and top-p
-/// sorting; in Model Runner V2, which leaves them out while profiling; and in releases before 0.9, which
-/// sample with FlashInfer where it is installed, as in verl's images: logits in 16 and 32 bits,
-/// probabilities.
-constexpr double kSamplerRows = 9.6, kSamplerRowsV2 = 3.0, kFlashInferRows = 2.5;
 
 /// Ranks that vLLM accepts for adapters; others are rounded up.
 constexpr std::array<std::int64_t, 9> kLoraRanks = {1, 8, 16, 32, 64, 128, 256, 320, 512};
@@ -20,23 +15,13 @@ std::int64_t served_rank(std::int64_t rank) {
   return at == kLoraRanks.end() ? rank : *at;
 }
 
-bool dense(const Architecture& model) {
-  return std::none_of(model.decoder.groups.begin(), model.decoder.groups.end(),
-                      [](const LayerGroup& group) { return group.layer.mlp.kind == MlpKind::experts; });
-}
-
-void set_vllm(Engine& engine, const Settings& s) {
-  const Version vllm = parse_version(s.versions.vllm).value_or(Version{0, 24, 0});
-  const bool runner_v2 = vllm >= Version{0, 25, 1} && engine.model != nullptr && dense(*engine.model);
-  // The graph estimate is subtracted from the KV cache by default since 0.21; Runner V2 first estimated
-  // nothing.
-  const bool estimated = vllm >= Version{0, 21, 0} && !(runner_v2 && vllm < Version{0, 28, 0});
-  engine.graphs_in_budget = s.graph_estimate.value_or(estimated);
-  engine.counts_others = vllm < Version{0, 9, 2};
-  engine.full_and_piecewise_graphs = vllm >= Version{0, 10, 2};
-  engine.sampler_rows_factor = runner_v2                 ? kSamplerRowsV2
-                               : vllm < Version{0, 9, 0} ? kFlashInferRows
-                                                         : kSamplerRows;
+/// Facts of the release that serves. verl's images hold FlashInfer, whose sampler old releases use.
+void set_facts(Engine& engine, const Settings& s) {
+  const bool vllm = engine.kind == EngineKind::vllm;
+  const Version release = parse_version(s.versions.vllm).value_or(Version{0, 24, 0});
+  engines::set_release(engine, vllm ? s.versions.vllm : s.versions.sglang,
+                       {.flashinfer_sampler = vllm && release < Version{0, 9, 0}});
+  if (vllm && s.graph_estimate) engine.graphs_in_budget = *s.graph_estimate;
 }
 
 /// What the engine serves and how large it may get; the same keys for rollout and reward engines.
@@ -54,7 +39,6 @@ Engine base(const Settings& s, const EngineSettings& e) {
   out.utilization = e.gpu_memory_utilization;
   out.kv_bytes = e.kv_cache_memory_bytes;
   out.blocks_override = e.num_gpu_blocks_override;
-  out.block_size = e.block_size.value_or(e.name == "sglang" ? 1 : 16);
   out.max_sequences = e.max_num_seqs;
   out.max_batched_tokens = e.max_num_batched_tokens;
   out.graphs = !e.enforce_eager;
@@ -108,7 +92,8 @@ WeightSync rollout_sync(const Settings& s) {
 }
 
 Engine rollout_engine(const Settings& s) {
-  Engine out = base(s, s.rollout);
+  const EngineSettings& e = s.rollout;
+  Engine out = base(s, e);
   out.name = "rollout";
   out.role = "actor";
   out.model_name = s.actor.model.path;
@@ -121,7 +106,8 @@ Engine rollout_engine(const Settings& s) {
     out.lora_slots = 1;
     out.lora_rank = served_rank(s.actor.lora.rank);
   }
-  if (out.kind == EngineKind::vllm) set_vllm(out, s);
+  set_facts(out, s);
+  if (e.block_size) out.block_size = *e.block_size;
   return out;
 }
 
@@ -135,7 +121,8 @@ Engine reward_engine(const Settings& s) {
   out.max_length = e.max_model_len.value_or(e.prompt_length + e.response_length);
   // Weights are kept on the host while it sleeps; GPUs of its own let it stay awake.
   out.sleep_level = e.free_cache_engine && e.nodes == 0 ? 1 : 0;
-  if (out.kind == EngineKind::vllm) set_vllm(out, s);
+  set_facts(out, s);
+  if (e.block_size) out.block_size = *e.block_size;
   return out;
 }
 

@@ -1,10 +1,49 @@
 #include <fmt/format.h>
 
+#include <array>
+
 #include "planner/frameworks/verl/sections.h"
 #include "planner/frameworks/verl/settings_reader.h"
 
 namespace headroom::verl {
-namespace {}  // namespace
+namespace {
+
+/// Arguments that change an engine's memory and have no mechanism here.
+struct Unmodelled {
+  const char* argument;
+  const char* what;
+  bool decides;  ///< by so much that a verdict would be a guess
+};
+constexpr std::array kVllmUnmodelled = {
+    Unmodelled{"speculative_config", "a draft model beside the served one", true},
+    Unmodelled{"kv_transfer_config", "KV cache moved between engines", true},
+    Unmodelled{"compilation_config", "graph modes and sizes stated here", false},
+    Unmodelled{"limit_mm_per_prompt", "the images that the start-up profile takes", false},
+    Unmodelled{"mamba_cache_dtype", "the state cache of recurrent layers", false},
+    Unmodelled{"mamba_ssm_cache_dtype", "the state cache of recurrent layers", false},
+    Unmodelled{"enable_dbo", "a second expert workspace for overlapped batches", false},
+};
+constexpr std::array kSglangUnmodelled = {
+    Unmodelled{"speculative_algorithm", "a draft model beside the served one", true},
+    Unmodelled{"enable_hierarchical_cache", "KV cache on the host", false},
+    Unmodelled{"hicache_ratio", "KV cache on the host", false},
+    Unmodelled{"mamba_full_memory_ratio", "the state cache of recurrent layers", false},
+};
+
+/// Calls `open` for arguments that leave the verdict open, warns of the others.
+template <typename Table, typename Decides>
+void tell_unmodelled(Values& values, const std::string& at, const Table& table, const Decides& open) {
+  for (const auto& [argument, what, decides] : table) {
+    if (!values.given(at + argument)) continue;
+    if (decides) {
+      open(at + argument, what);
+    } else {
+      values.warn_at(at + argument, fmt::format("{}: its memory is missing from the prediction", what));
+    }
+  }
+}
+
+}  // namespace
 
 void SettingsReader::rollout() {
   EngineSettings& e = s_.rollout;
@@ -74,10 +113,16 @@ void SettingsReader::vllm_arguments(EngineSettings& e) {
   e.num_gpu_blocks_override = v_.optional_integer(at + "num_gpu_blocks_override", 1, kMost);
   e.block_size = v_.optional_integer(at + "block_size", 1, 4096);
   e.swap_space_gib = v_.number(at + "swap_space", 0, 1e6, 0);
+  // Blocks that are offloaded lie on the host, the size stated for all ranks together.
+  if (v_.given(at + "kv_offloading_size"))
+    e.swap_space_gib += v_.number(at + "kv_offloading_size", 0, 1e6, 0) / static_cast<double>(e.tensor);
   e.max_num_seqs = v_.integer(at + "max_num_seqs", 1, kMost, e.max_num_seqs);
   e.max_num_batched_tokens = v_.integer(at + "max_num_batched_tokens", 1, kMost, e.max_num_batched_tokens);
   if (const auto length = v_.optional_integer(at + "max_model_len", 1, kMost)) e.max_model_len = length;
   e.enforce_eager = v_.flag(at + "enforce_eager", e.enforce_eager);
+  if (v_.given(at + "enable_expert_parallel") && v_.flag(at + "enable_expert_parallel"))
+    e.expert = e.tensor * e.data;
+  tell_unmodelled(v_, at, kVllmUnmodelled, [this](auto key, auto what) { not_modelled(key, what); });
 }
 
 void SettingsReader::sglang_arguments(EngineSettings& e) {
@@ -88,6 +133,9 @@ void SettingsReader::sglang_arguments(EngineSettings& e) {
     e.gpu_memory_utilization = fraction(at + "mem_fraction_static", 0.5);
   e.max_num_batched_tokens = v_.integer(at + "chunked_prefill_size", 1, kMost, e.max_num_batched_tokens);
   if (const auto most = v_.optional_integer(at + "cuda_graph_max_bs", 1, kMost)) e.capture_sizes = {*most};
+  e.num_gpu_blocks_override = v_.optional_integer(at + "max_total_tokens", 1, kMost);  // a block holds one
+  e.expert = v_.integer(at + "ep_size", 1, kMost, e.expert);
+  tell_unmodelled(v_, at, kSglangUnmodelled, [this](auto key, auto what) { not_modelled(key, what); });
 }
 
 void SettingsReader::reward() {

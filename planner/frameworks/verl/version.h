@@ -1,25 +1,18 @@
 #pragma once
 
-#include <compare>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "planner/configuration/layers.h"
+#include "planner/configuration/version.h"
 #include "planner/frameworks/read_job.h"
 #include "simulator/job/job.h"
 
 namespace headroom::verl {
 
-/// A library's release number: `0.7.1`, `v0.10.0.dev0`, `0.4.10.post2`. What follows the numbers is dropped.
-struct Version {
-  int major = 0, minor = 0, patch = 0;
-  auto operator<=>(const Version&) const = default;
-};
-
-std::optional<Version> parse_version(std::string_view text);
-std::string to_string(const Version& version);
+using headroom::parse_version;
+using headroom::to_string;
+using headroom::Version;
 
 inline constexpr Version kOldest{0, 3, 0};
 inline constexpr Version kUnread{0, 10, 1};  ///< after the newest release that was read

@@ -59,7 +59,7 @@ TEST(VerlDevice, AnEngineInsideTheTrainerSharesItsContext) {
   const auto h100 = load_hardware("h100");
   const Bytes trainer = h100->context + h100->kernels.first;  // it has built its models
   EXPECT_EQ(one.at_peak_device[Component::context], trainer);
-  EXPECT_EQ(two.at_peak_device[Component::context], trainer + h100->context + h100->cublas_handle);
+  EXPECT_EQ(two.at_peak_device[Component::context], trainer + h100->context);
   EXPECT_EQ(one.at_peak_device[Component::engine_weights], two.at_peak_device[Component::engine_weights]);
   EXPECT_GT(one.at_peak_device[Component::engine_kv], 0);
   EXPECT_EQ(process(one, "rollout").outside, 0);

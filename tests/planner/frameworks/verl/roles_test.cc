@@ -159,7 +159,7 @@ TEST(VerlEngines, AccountAsTheirOwnReleaseDoes) {
   EXPECT_TRUE(job_of("0.9.0", {"headroom.versions.vllm=0.21.0"}).engine("rollout")->graphs_in_budget);
   EXPECT_FALSE(job_of("0.9.0", {"headroom.versions.vllm=0.20.2"}).engine("rollout")->graphs_in_budget);
   EXPECT_FALSE(job_of("0.9.0", {"headroom.versions.vllm=0.26.0"}).engine("rollout")->graphs_in_budget);
-  EXPECT_EQ(job_of("0.9.0", {"headroom.versions.vllm=0.26.0"}).engine("rollout")->sampler_rows_factor, 3.0);
+  EXPECT_EQ(job_of("0.9.0", {"headroom.versions.vllm=0.26.0"}).engine("rollout")->sampler_rows_factor, 3.5);
   EXPECT_TRUE(job_of("0.5.0", {"headroom.versions.vllm=0.9.1"}).engine("rollout")->counts_others);
   EXPECT_FALSE(job_of("0.5.0", {"headroom.versions.vllm=0.9.2"}).engine("rollout")->counts_others);
   EXPECT_TRUE(
