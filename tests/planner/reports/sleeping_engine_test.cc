@@ -48,6 +48,7 @@ roles:
 engines:
   - name: rollout
     kind: vllm
+    release: 0.26.0
     role: actor
     model: {model}
     utilization: {utilization}
@@ -95,6 +96,12 @@ Result<std::map<std::string, Bytes>> predict(const std::string& text, const Hard
   job.steps = 1;  // first-step peaks were measured
   HEADROOM_ASSIGN(const Report report, run_on_device(job, hardware, Fidelity::every_allocation));
   std::map<std::string, Bytes> out;
+  // While the engine sleeps and nothing runs: what both hold.
+  out["asleep"] = report.devices.at(0).engines.at(0).asleep;
+  for (const PhaseReport& phase : report.devices.at(0).phases)
+    for (const ProcessPhase& process : phase.processes)
+      if (phase.phase == "sleep" && process.process == "trainer")
+        out["asleep"] += process.reserved_end + process.outside;
   for (const PhaseReport& phase : report.devices.at(0).phases) {
     const bool training = phase.phase == "train_actor" || phase.phase.ends_with("logprob");
     Bytes& peak = out[training ? "training" : phase.phase == "generate" ? "generation" : phase.phase];
@@ -125,6 +132,13 @@ TEST(SleepingEngine, PeaksOfTrainingAndGeneration) {
       const auto real = measured.at("device_peak_bytes").get<double>();
       const double gap = static_cast<double>(predicted->at(phase)) - real;
       errors[phase].push_back(std::max(0.0, std::abs(gap) - kRepeatability) / real);
+      if (const json& asleep = measured.at("sleeping_baseline_bytes"); asleep.is_number()) {
+        const double off = static_cast<double>(predicted->at("asleep")) - asleep.get<double>();
+        errors["asleep, of the card"].push_back(std::abs(off) / static_cast<double>(hardware->total_memory));
+        if (std::getenv("HEADROOM_VERBOSE") != nullptr)
+          std::cout << fmt::format("  asleep {:.2f} predicted {:+.2f} GiB\n", asleep.get<double>() / kGiB,
+                                   off / kGiB);
+      }
       if (std::getenv("HEADROOM_VERBOSE") != nullptr)
         std::cout << entry.path().stem().string() << " " << phase << " " << measured.at("knobs").dump()
                   << fmt::format(" real {:.2f} predicted {:+.2f} GiB\n", real / kGiB, gap / kGiB);
@@ -139,7 +153,7 @@ TEST(SleepingEngine, PeaksOfTrainingAndGeneration) {
     const double mean = sum / static_cast<double>(list.size());
     std::cout << fmt::format("{}: mean {:.2f} %, worst {:.2f} % of {}\n", phase, 100 * mean, 100 * worst,
                              list.size());
-    EXPECT_LE(mean, phase == "training" ? 0.04 : 0.03) << phase;
+    EXPECT_LE(mean, phase == "training" ? 0.04 : phase == "generation" ? 0.03 : 0.01) << phase;
   }
 }
 
