@@ -20,7 +20,7 @@ class RecalledTrainer final : public TrainerProcess {
     const std::vector<ActionCost>& residency = *unit->costs.residency;
     if (unit->next == residency.size()) return fail("an action that the cost book does not know");
     const ActionCost& cost = residency[unit->next++];
-    Bytes rise = cost.rise, active_rise = cost.active_rise;
+    Bytes rise = cost.rise, active_rise = cost.active_rise, host_rise = cost.host_rise;
     Seconds seconds = cost.seconds;
     if (const ActionCost* real = on_real_batch(action, step, *unit)) {
       // What the record found gathered and this run does not (it was offloaded since) is gathered again.
@@ -31,11 +31,12 @@ class RecalledTrainer final : public TrainerProcess {
       buffer_ = std::max(buffer_, real->held[Component::communication]);
       rise = std::max(rise, real->rise + std::max<Bytes>(0, again) - there);
       active_rise = std::max(active_rise, rise + waiting(action, *unit));
+      host_rise = std::max(host_rise, real->host_rise);  // offloaded activations
       seconds = real->seconds;
     }
     Breakdown peak = books_.live(), host_peak = books_.host();
     peak[Component::temporaries] += rise;
-    host_peak[Component::staging] += cost.host_rise;
+    host_peak[Component::staging] += host_rise;
     books_.reach(peak, active_rise, host_peak);
     if (action.verb == Verb::offload && (action.parts & kOptimizer) != 0) buffer_ = 0;
     unit->held = cost.held;
