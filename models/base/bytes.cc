@@ -15,7 +15,9 @@ struct Unit {
   double factor;
 };
 
+/// A letter alone counts as the schedulers and containers of such runs count it (Slurm, Docker): by 1024.
 constexpr std::array kUnits = {
+    Unit{"K", 1024.0},      Unit{"M", 1048576.0},      Unit{"G", 1073741824.0}, Unit{"T", 1099511627776.0},
     Unit{"B", 1.0},         Unit{"KB", 1e3},           Unit{"MB", 1e6},
     Unit{"GB", 1e9},        Unit{"TB", 1e12},          Unit{"KiB", 1024.0},
     Unit{"MiB", 1048576.0}, Unit{"GiB", 1073741824.0}, Unit{"TiB", 1099511627776.0},

@@ -126,6 +126,7 @@ Result<Common> read_common(const Arguments& arguments) {
                              std::pair{"--csv", &common.csv}, std::pair{"--markdown", &common.markdown}})
     *place = arguments.find(flag);
   common.quiet = arguments.has("--quiet");
+  common.every_phase = arguments.has("--all");
   return common;
 }
 

@@ -41,6 +41,7 @@ struct Common {
   std::optional<Limit> margin;
   std::optional<std::string> json, html, csv, markdown;  ///< files; `-` is standard output
   bool quiet = false;
+  bool every_phase = false;  ///< `--all`
 };
 
 /// What a command line says, by flag (`--yaml`) or positional name (`CONFIG`).

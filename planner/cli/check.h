@@ -7,10 +7,11 @@ namespace headroom::cli {
 
 Command check_command();
 
-/// `headroom check CONFIG…`: the gate: one line a configuration, exit code 3 when one does not fit. A
-/// configuration that cannot be read does not keep the others from being checked.
+/// `headroom check PATHS…`: the gate for CI. A line a configuration and the totals; reports for CI systems; the
+/// exit code is the gravest.
 int check(const Arguments& arguments, Streams& streams);
-/// The same with an executor of the caller's.
-int check(const Arguments& arguments, Streams& streams, const Executor& executor);
+/// The same with executors of the caller's: the one that decides, and a quick one for the many configurations of
+/// a repository of which most are far from their limit.
+int check(const Arguments& arguments, Streams& streams, const Executor& exact, const Executor& quick);
 
 }  // namespace headroom::cli

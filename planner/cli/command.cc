@@ -36,8 +36,10 @@ const std::vector<CommonGroup>& common_groups() {
       {kJsonFlag, {"Output", {output_file("--json", "machine-readable result; bytes are integers")}}},
       {kReportFlags,
        {"Output",
-        {output_file("--csv", "one row a device, phase and process"),
-         output_file("--markdown", "the table, for a pull request")}}},
+        {output_file("--html", "one self-contained page: timelines, components, tables"),
+         output_file("--csv", "one row a device, phase and process"),
+         output_file("--markdown", "the table, for a pull request"),
+         {"--all", "", "a row for every phase (default: those in which nothing changes share one)"}}}},
   };
   return groups;
 }

@@ -2,6 +2,7 @@
 #include "planner/cli/check.h"
 #include "planner/cli/command.h"
 #include "planner/cli/compare.h"
+#include "planner/cli/completion.h"
 #include "planner/cli/estimate.h"
 #include "planner/cli/explain.h"
 #include "planner/cli/gpus.h"
@@ -19,7 +20,7 @@ std::span<const Command> commands() {
   static const std::vector<Command> table = {
       estimate_command(), simulate_command(), plan_command(),   solve_command(),    explain_command(),
       check_command(),    compare_command(),  replay_command(), validate_command(), calibrate_command(),
-      models_command(),   gpus_command(),     schema_command(),
+      models_command(),   gpus_command(),     schema_command(),   completion_command(),
   };
   return table;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ostream>
 
 #include "models/document/document.h"
@@ -12,17 +13,54 @@
 #include "planner/compare/corpus.h"
 #include "planner/compare/log_comparison.h"
 #include "planner/compare/timing.h"
+#include "planner/writers/csv.h"
+#include "planner/writers/html/html.h"
 
 namespace headroom::cli {
 namespace {
+
+/// Predicted and measured as two runs on one axis: PyTorch's reserved memory, of which allocated.
+std::string page(const std::vector<compare::Row>& rows) {
+  std::vector<Report> reports(2);
+  reports[0].title = "predicted";
+  reports[1].title = "measured";
+  const auto add = [](Report& report, const compare::MeasuredPhase& at, Bytes allocated, Bytes reserved) {
+    PhaseReport phase;
+    phase.step = at.step;
+    phase.phase = at.phase;
+    phase.peak_device = std::max(allocated, reserved);
+    phase.at_peak_device[Component::other] = allocated;
+    phase.at_peak_device[Component::allocator_slack] = phase.peak_device - allocated;
+    report.budget = std::max(report.budget, phase.peak_device);
+    report.devices.front().phases.push_back(std::move(phase));
+  };
+  for (Report& report : reports) report.devices.resize(1);
+  for (const compare::Row& row : rows) {
+    if (row.predicted) add(reports[0], row.measured, row.peak_allocated, row.peak_reserved);
+    add(reports[1], row.measured, row.measured.peak_allocated, row.measured.peak_reserved);
+  }
+  return writers::html(reports);
+}
+
+std::string csv(const std::vector<compare::Row>& rows) {
+  std::string out =
+      "run,step,phase,measured_allocated,predicted_allocated,measured_reserved,predicted_reserved\n";
+  for (const compare::Row& row : rows)
+    out += fmt::format("{},{},{},{},{},{},{}\n", writers::csv_field(row.name), row.measured.step,
+                       writers::csv_field(row.measured.phase), row.measured.peak_allocated, row.peak_allocated,
+                       row.measured.peak_reserved, row.peak_reserved);
+  return out;
+}
 
 int write(const std::vector<compare::Row>& rows, const std::string& report, const Arguments& arguments,
           Streams& streams) {
   const Common& common = arguments.common;
   Written written;
   if (common.json) written.add(write_output(*common.json, compare::json(rows), streams));
+  if (common.csv) written.add(write_output(*common.csv, csv(rows), streams));
+  if (common.html) written.add(write_output(*common.html, page(rows), streams));
   if (common.markdown) written.add(write_output(*common.markdown, report, streams));
-  if (common.json != "-" && common.markdown != "-" && !common.quiet)
+  if (!takes_standard_output(common) && !common.quiet)
     streams.out << compare::table(rows) << trend_text(compare::trends(rows));
   return written.finish(compare::agrees(compare::summarise(rows)) ? kDone : kDisagrees, streams);
 }

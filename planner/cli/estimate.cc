@@ -2,9 +2,11 @@
 
 #include <ostream>
 
+#include "models/base/printable.h"
 #include "planner/cli/executors.h"
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
+#include "planner/cli/suggestion.h"
 #include "planner/writers/table.h"
 
 namespace headroom::cli {
@@ -24,18 +26,27 @@ int estimate(const Arguments& arguments, Streams& streams) {
 int estimate(const Arguments& arguments, Streams& streams, const Executor& executor) {
   const Common& common = arguments.common;
   std::vector<Report> reports;
+  std::vector<Run> runs;
   int code = kDone;
   for (const std::string& path : arguments.all("CONFIG")) {
-    HEADROOM_CLI_ASSIGN(const Run run, load_run(path, common, streams), streams);
+    HEADROOM_CLI_ASSIGN(Run run, load_run(path, common, streams), streams);
     HEADROOM_CLI_ASSIGN(Report report, predict(run, executor), streams);
-    if (!report.fits) code = kOver;
+    code = gravest(code, verdict_code(report));
     reports.push_back(std::move(report));
+    runs.push_back(std::move(run));
   }
   Written written;
   written.add(write_reports(reports, common, streams));
-  if (!common.quiet && !takes_standard_output(common))
-    for (const Report& report : reports)
-      streams.out << (&report == &reports.front() ? "" : "\n") << writers::table(report, {streams.colour});
+  if (!takes_standard_output(common))
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+      if (common.quiet) {
+        streams.out << (reports.size() > 1 ? printable(reports[i].file) + ": " : "") << writers::verdict(reports[i])
+                    << "\n";
+      } else {
+        streams.out << (i == 0 ? "" : "\n") << writers::table(reports[i], table_style(common, streams))
+                    << suggestion(runs[i], reports[i]);
+      }
+    }
   return written.finish(code, streams);
 }
 

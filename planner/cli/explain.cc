@@ -13,6 +13,7 @@
 #include "planner/search/changes.h"
 #include "planner/writers/columns.h"
 #include "planner/writers/explanation.h"
+#include "planner/writers/html/html.h"
 #include "planner/writers/reasons.h"
 #include "planner/writers/table.h"
 
@@ -146,14 +147,19 @@ int explain(const Arguments& arguments, Streams& streams, const Executor& fast, 
   others.json.reset();
   Written written;
   if (common.json) written.add(write_output(*common.json, writers::explanation_json(report, changes), streams));
+  if (common.html) {
+    written.add(
+        write_output(*common.html, writers::html_page(writers::explanation_json(report, changes)), streams));
+    others.html.reset();
+  }
   written.add(write_reports(std::span(&report, 1), others, streams));
   if (prints) {
     const search::Outcome now = search::outcome_of(report);
     // What would come after the place where a run breaks is unknown, and no peak.
-    streams.out << writers::table(report, {streams.colour}) << (now.breaks ? "" : why(report))
+    streams.out << writers::table(report, table_style(common, streams)) << (now.breaks ? "" : why(report))
                 << engine_evidence(run.read.job, report) << changes_text(changes, now);
   }
-  return written.finish(report.fits ? kDone : kOver, streams);
+  return written.finish(verdict_code(report), streams);
 }
 
 }  // namespace headroom::cli

@@ -9,5 +9,5 @@ int main(int argc, char** argv) {
   mallopt(M_MMAP_THRESHOLD, kLarge);
   mallopt(M_TRIM_THRESHOLD, kLarge);
 #endif
-  return headroom::cli::run(argc, argv);
+  return headroom::cli::run(argc, argv, HEADROOM_BUILD);
 }

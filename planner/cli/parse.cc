@@ -113,6 +113,7 @@ class CommandParser {
 
 Result<Invocation> parse(std::span<const Command> table, const std::vector<std::string>& words) {
   Invocation invocation;
+  if (words.size() == 2 && words[0] == "help") return parse(table, {words[1], "--help"});
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     invocation.help = true;
     return invocation;

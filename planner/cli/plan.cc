@@ -11,6 +11,7 @@
 #include "planner/cli/prediction.h"
 #include "planner/cli/run.h"
 #include "planner/search/plan.h"
+#include "planner/writers/html/html.h"
 #include "planner/writers/plan.h"
 #include "planner/writers/table.h"
 #include "simulator/closed_form/recalled_trainer.h"
@@ -155,6 +156,9 @@ int plan(const Arguments& arguments, Streams& streams, const Executor& fast, con
   if (common.json)
     written.add(write_output(*common.json, writers::plan_json(found, searched->input), streams));
   const Report& shown = found.choices.empty() ? searched->input : *found.choices[0].report;
+  if (common.html)
+    written.add(write_output(*common.html, writers::html_page(writers::plan_json(found, searched->input)), streams));
+  others.html.reset();
   written.add(write_reports(std::span(&shown, 1), others, streams));
   if (!common.quiet && !takes_standard_output(common) && yaml != "-") {
     if (arguments.has("--min-gpus")) {
@@ -166,8 +170,8 @@ int plan(const Arguments& arguments, Streams& streams, const Executor& fast, con
     for (const std::string& missing : searched->run.read.job.not_modelled)
       streams.out << "! not modelled, so nobody knows whether a choice fits: " << missing << "\n";
   }
-  const bool known = !found.choices.empty() && searched->run.read.job.not_modelled.empty();
-  return written.finish(known ? kDone : kOver, streams);
+  const bool known = searched->run.read.job.not_modelled.empty();
+  return written.finish(found.choices.empty() ? kOver : known ? kDone : kUndetermined, streams);
 }
 
 }  // namespace headroom::cli

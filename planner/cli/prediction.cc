@@ -9,6 +9,7 @@
 #include "planner/cli/cached_memory.h"
 #include "planner/cli/lengths.h"
 #include "planner/cli/output.h"
+#include "planner/cli/understood.h"
 #include "planner/writers/writer.h"
 #include "simulator/hardware/library.h"
 
@@ -124,13 +125,21 @@ std::string expected_verdict(const Report& expected, const Lengths& lengths) {
       place.phase == nullptr ? "" : " in " + place.phase->phase);
 }
 
-std::string joined(std::span<const Report> reports, const writers::Writer& writer) {
-  if (reports.size() == 1) return writer.write(reports[0]);
-  const bool json = std::string_view(writer.flag) == "--json";
-  std::string text = json ? "[\n" : "";
-  for (std::size_t i = 0; i < reports.size(); ++i)
-    text += (json && i > 0 ? ",\n" : "") + writer.write(reports[i]);
-  return json ? text + "]\n" : text;
+/// Where nothing limits host memory, a run that needs no more of it than its node's cards have themselves is
+/// hardly ever short of it: that is no warning, but said.
+void quiet_about_host(Report& report, const Run& run) {
+  Bytes highest = 0;
+  for (const DeviceReport& device : report.devices)
+    for (const PhaseReport& phase : device.phases) highest = std::max(highest, phase.peak_host);
+  std::int64_t gpus = 1;
+  for (const Pool& pool : run.read.job.pools) gpus = std::max(gpus, pool.gpus_per_node);
+  if (highest > run.hardware.total_memory * gpus) return;
+  const auto removed = std::erase_if(report.warnings, [](const Warning& warning) {
+    return warning.code == "host-unchecked";
+  });
+  if (removed > 0)
+    report.assumptions.push_back(fmt::format("host memory, {} a node at most, is enough; --host-budget checks it",
+                                             format_gib(highest)));
 }
 
 /// No budget reaches beyond the card: what fits such a one need not run.
@@ -192,6 +201,8 @@ Result<Run> load_run(const std::string& path, const Common& common, Streams& str
 
 void describe(Report& report, const Run& run) {
   if (report.title.empty()) report.title = run.read.job.name;
+  if (report.file.empty() && !run.read.input.files.empty()) report.file = run.read.input.files.back().path;
+  report.understood = understood(run.read.job, run.hardware);
   report.framework = run.read.job.framework;
   if (!run.read.job.versions.framework.empty())
     report.versions.emplace_back(run.read.job.framework, run.read.job.versions.framework);
@@ -227,7 +238,20 @@ Result<Report> predict(const Run& run, const Executor& executor) {
   judge(report, run.limits);
   HEADROOM_TRY(settle_cached_memory(report, capped, run.hardware, run.limits));
   leave_undetermined(report, run.read.job.not_modelled);
+  quiet_about_host(report, run);
   return report;
+}
+
+writers::TableStyle table_style(const Common& common, const Streams& streams) {
+  return {.colour = streams.colour,
+          .every_phase = common.every_phase,
+          .plain = streams.plain,
+          .width = streams.width};
+}
+
+int verdict_code(const Report& report) {
+  if (report.fits) return kDone;
+  return undetermined(report).empty() ? kOver : kUndetermined;
 }
 
 bool takes_standard_output(const Common& common) {
@@ -246,14 +270,15 @@ Status write_reports(std::span<const Report> reports, const Common& common, Stre
     if (!*place) continue;
     for (const writers::Writer& writer : writers::writers()) {
       if (flag != writer.flag) continue;
-      if (Status one = write_output(**place, joined(reports, writer), streams); !one && all) all = one;
+      if (Status one = write_output(**place, writer.write(reports), streams); !one && all) all = one;
     }
   }
   return all;
 }
 
 int gravest(int a, int b) {
-  static constexpr std::array<int, 5> kOrder = {kIncomplete, kBadInput, kDisagrees, kOver, kDone};
+  static constexpr std::array<int, 6> kOrder = {kIncomplete,   kBadInput, kDisagrees, kOver,
+                                                kUndetermined, kDone};
   for (const int code : kOrder)
     if (a == code || b == code) return code;
   return a;

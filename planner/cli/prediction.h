@@ -8,6 +8,7 @@
 #include "planner/cli/streams.h"
 #include "planner/frameworks/registry.h"
 #include "planner/search/evaluator.h"
+#include "planner/writers/table.h"
 #include "simulator/hardware/hardware.h"
 #include "simulator/report/executor.h"
 
@@ -43,7 +44,14 @@ Status write_reports(std::span<const Report> reports, const Common& common, Stre
 /// Whether one of the outputs takes standard output, so that nothing else may be written there.
 bool takes_standard_output(const Common& common);
 
-/// Exit code of several parts: the gravest (could not complete, bad input, does not fit, done).
+/// How tables are shown on `streams`.
+writers::TableStyle table_style(const Common& common, const Streams& streams);
+
+/// Exit code of a verdict: fits, does not fit, undetermined.
+int verdict_code(const Report& report);
+
+/// Exit code of several parts: the gravest (could not complete, bad input, disagrees, does not fit, undetermined,
+/// done).
 int gravest(int a, int b);
 
 }  // namespace headroom::cli

@@ -44,7 +44,7 @@ int replay(const Arguments& arguments, Streams& streams) {
                         streams);
   }
   if (!verify && !predict) return replay_snapshot(arguments.text("FILE"), arguments, streams);
-  for (const char* flag : {"--pickle", "--events", "--limit", "--setting", "--json"})
+  for (const char* flag : {"--pickle", "--events", "--limit", "--setting", "--json", "--html"})
     if (arguments.has(flag))
       return report_error({.message = "recordings are compared as they are, with --verify or --predict, and "
                                       "told as text: leave it out",

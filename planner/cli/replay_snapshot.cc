@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "planner/cli/output.h"
+#include "planner/writers/html/html.h"
+#include "planner/writers/html/timeline.h"
 #include "simulator/replay/byte_source.h"
 #include "simulator/replay/snapshot_reader.h"
 #include "simulator/replay/snapshot_writer.h"
@@ -169,11 +172,35 @@ Status write_events(const std::string& path, const Replayed& replayed,
   return write_output(path, replay::stream_text(kept.front()), streams);
 }
 
+/// A page's parts: one a device, with its allocations.
+std::string pages(const Replayed& replayed) {
+  std::string out;
+  for (const ReplayedDevice& device : replayed.devices) {
+    const replay::DeviceAnalysis& a = device.analysis;
+    const nlohmann::ordered_json head = {
+        {"title", fmt::format("{}, device {}", replayed.file, a.history.device)},
+        {"fits", a.ooms.empty()},
+        {"verdict", fmt::format("at most {} allocated and {} reserved; ran out of memory {} times",
+                                format_gib(a.peak_allocated.allocated), format_gib(a.peak_reserved.reserved),
+                                a.ooms.size())},
+        {"warnings", nlohmann::ordered_json::array()},
+        {"assumptions", a.history.missing},
+        {"devices", nlohmann::ordered_json::array()}};
+    std::string json = head.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    json.pop_back();
+    out += (out.empty() ? "" : ",") + json + ",\"timeline\":" +
+           writers::timeline_json(replayed.snapshot, a, fmt::format("device {}", a.history.device)) + "}";
+  }
+  return out;
+}
+
 Written write_files(const Replayed& replayed, const std::vector<replay::AllocationStream>& kept,
                     const Arguments& arguments, Streams& streams) {
   Written written;
   if (arguments.common.json)
     written.add(write_output(*arguments.common.json, replay_json(replayed), streams));
+  if (const auto path = arguments.find("--html"))
+    written.add(write_output(*path, writers::html_page(pages(replayed)), streams));
   if (const auto path = arguments.find("--pickle"))
     written.add(write_output(*path, replay::snapshot_pickle(replayed.snapshot), streams));
   if (const auto path = arguments.find("--events"))
@@ -191,7 +218,8 @@ std::vector<Option> replay_snapshot_options() {
       {"--device", "N", "this device of a snapshot (default: all)"},
       {"--top", "N", "rows of each list (default: 10)"},
       output_file("--pickle", "write the snapshot, or that of the stream's run, for PyTorch's memory_viz"),
-      output_file("--events", "write the allocation stream")};
+      output_file("--events", "write the allocation stream"),
+      output_file("--html", "one self-contained page of every allocation")};
 }
 
 int replay_snapshot(const std::string& path, const Arguments& arguments, Streams& streams) {
@@ -203,6 +231,7 @@ int replay_snapshot(const std::string& path, const Arguments& arguments, Streams
       pickle ? replay_pickle(path, arguments, streams, kept) : replay_stream(path, arguments, kept), streams);
   const auto to_standard_output = [&](const std::optional<std::string>& file) { return file == "-"; };
   const bool taken = to_standard_output(arguments.common.json) ||
+                     to_standard_output(arguments.find("--html")) ||
                      to_standard_output(arguments.find("--pickle")) ||
                      to_standard_output(arguments.find("--events"));
   const Written written = write_files(replayed, kept, arguments, streams);

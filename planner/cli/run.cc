@@ -1,5 +1,6 @@
 #include "planner/cli/run.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -7,6 +8,7 @@
 #include <exception>
 #include <iostream>
 #include <new>
+#include <string_view>
 
 #include "models/base/input_files.h"
 
@@ -17,10 +19,12 @@
 namespace headroom::cli {
 namespace {
 
-int dispatch(std::span<const Command> table, const std::vector<std::string>& words, Streams& streams) {
+int dispatch(std::span<const Command> table, const std::vector<std::string>& words, Streams& streams,
+             std::string_view build) {
   HEADROOM_CLI_ASSIGN(const Invocation invocation, parse(table, words), streams);
   if (invocation.version) {
-    streams.out << "headroom " << kVersion << "\n";
+    streams.out << "headroom " << kVersion << (build.empty() ? "" : " (") << build << (build.empty() ? "" : ")")
+                << "\n";
     return kDone;
   }
   if (invocation.help) {
@@ -31,13 +35,32 @@ int dispatch(std::span<const Command> table, const std::vector<std::string>& wor
   return invocation.command->run(invocation.arguments, streams);
 }
 
+/// Whether the locale is stated and has no UTF-8. A bare environment (containers, CI) is taken to have it.
+bool ascii_only() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    const std::string_view locale = value;
+    return locale == "C" || locale == "POSIX" ||
+           (locale.find("UTF-8") == std::string_view::npos && locale.find("utf8") == std::string_view::npos);
+  }
+  return false;
+}
+
+int terminal_width() {
+  winsize size{};
+  if (isatty(STDOUT_FILENO) == 0 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col;
+}
+
 }  // namespace
 
-int run(std::span<const Command> table, const std::vector<std::string>& words, Streams& streams) {
+int run(std::span<const Command> table, const std::vector<std::string>& words, Streams& streams,
+        std::string_view build) {
   int code = kIncomplete;
   forget_inputs();
   try {
-    code = dispatch(table, words, streams);
+    code = dispatch(table, words, streams, build);
   } catch (const std::bad_alloc&) {
     streams.err << "headroom: memory ran out: nothing was decided; give the process more, or a smaller input\n";
     return kIncomplete;
@@ -54,13 +77,13 @@ int run(std::span<const Command> table, const std::vector<std::string>& words, S
   return code;
 }
 
-int run(int argc, const char* const* argv) {
+int run(int argc, const char* const* argv, std::string_view build) {
   std::ios::sync_with_stdio(false);
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a failed write, reported like any other
   remove_pending_output_on_signals();
   const bool colour = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
-  Streams streams{std::cin, std::cout, std::cerr, colour};
-  return run(commands(), {argv + 1, argv + argc}, streams);
+  Streams streams{std::cin, std::cout, std::cerr, colour, ascii_only(), terminal_width()};
+  return run(commands(), {argv + 1, argv + argc}, streams, build);
 }
 
 }  // namespace headroom::cli

@@ -1,18 +1,61 @@
 #include "planner/cli/schema.h"
 
-#include <ostream>
+#include <fmt/format.h>
 
+#include <array>
+#include <ostream>
+#include <vector>
+
+#include "models/base/nearest.h"
 #include "planner/frameworks/job/file.h"
+#include "planner/writers/gate.h"
+#include "planner/writers/json.h"
 
 namespace headroom::cli {
+namespace {
+
+struct Schema {
+  std::string_view name;
+  std::string (*text)();
+};
+
+/// A command's name stands for what its --json writes.
+constexpr std::array<Schema, 7> kSchemas = {{
+    {"job", [] { return std::string(jobfile::job_schema()); }},
+    {"report", [] { return std::string(writers::report_schema()); }},
+    {"estimate", [] { return std::string(writers::report_schema()); }},
+    {"simulate", [] { return std::string(writers::report_schema()); }},
+    {"plan", [] { return std::string(writers::report_schema()); }},
+    {"explain", [] { return std::string(writers::report_schema()); }},
+    {"check", [] { return std::string(writers::gate_schema()); }},
+}};
+
+}  // namespace
 
 Command schema_command() {
-  return {"schema", "prints the JSON Schema of Headroom's own job file", {}, 0, schema};
+  return {"schema",
+          "prints a JSON Schema: of the own job file, or of what a command's --json writes",
+          {{"NAME", "", "job (the default), report, check, or a command: estimate, simulate, plan, explain"}},
+          0,
+          schema};
 }
 
-int schema(const Arguments&, Streams& streams) {
-  streams.out << jobfile::job_schema();
-  return 0;
+int schema(const Arguments& arguments, Streams& streams) {
+  const std::string name = arguments.text("NAME", "job");
+  std::vector<std::string_view> known;
+  for (const Schema& one : kSchemas) {
+    if (one.name == name) {
+      streams.out << one.text();
+      return kDone;
+    }
+    known.push_back(one.name);
+  }
+  const std::string near = nearest(name, known);
+  return report_error({.message = fmt::format("expected one of job, report, check and a command, found '{}'{}", name,
+                                              near.empty() ? "" : "; did you mean '" + near + "'?"),
+                       .file = {},
+                       .key = "NAME"},
+                      streams);
 }
 
 }  // namespace headroom::cli

@@ -72,7 +72,7 @@ int solve(const Arguments& arguments, Streams& streams, const Executor& executor
                                solution->next ? fmt::format(" ({} does not fit)", *solution->next) : "")
                 << writers::verdict(report) << "\n";
   }
-  return written.finish(report.fits ? kDone : kOver, streams);
+  return written.finish(verdict_code(report), streams);
 }
 
 }  // namespace headroom::cli

@@ -10,6 +10,8 @@ struct Streams {
   std::ostream& out;    ///< results only
   std::ostream& err;    ///< errors and warnings
   bool colour = false;  ///< `out` is a terminal and NO_COLOR is not set
+  bool plain = false;   ///< the locale has ASCII only
+  int width = 0;        ///< characters of the terminal's line; 0: no terminal
 };
 
 /// Exit codes of every command.
@@ -19,6 +21,7 @@ enum Exit : int {
   kBadInput = 2,    ///< usage, file, contradictory flags, no GPU
   kOver = 3,        ///< does not fit, or over a limit
   kDisagrees = 4,   ///< a measurement or recording disagrees
+  kUndetermined = 5,  ///< nothing shows that the run fits
 };
 
 }  // namespace headroom::cli

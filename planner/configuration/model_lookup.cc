@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <mutex>
 
 #include "models/architecture/read.h"
 #include "models/presets/presets.h"
@@ -64,6 +65,7 @@ Result<Found> find_config(const ModelRequest& request) {
 
 Result<std::shared_ptr<const Architecture>> find_model(const ModelRequest& request) {
   static std::map<std::string, std::shared_ptr<const Architecture>> known;
+  static std::mutex mutex;
   HEADROOM_ASSIGN(Found found, find_config(request));
   const bool changed = request.overrides.is_map() && !request.overrides.entries().empty();
   const std::string key = fmt::format("{}|{}|{}", found.source, static_cast<int>(request.head),
@@ -73,8 +75,10 @@ Result<std::shared_ptr<const Architecture>> find_model(const ModelRequest& reque
       if (value.is_scalar()) found.config.set(name, value);
   // A file may change between two reads of one process (tests, a long-lived tool): only presets are kept.
   const bool preset = found.source == request.name && request.config.empty() && !fs::exists(found.source);
-  if (preset)
+  if (preset) {
+    const std::lock_guard lock(mutex);
     if (const auto at = known.find(key); at != known.end()) return at->second;
+  }
   ReadOptions options;
   if (request.head != HeadKind::language_model) {
     options.head = request.head;
@@ -82,7 +86,10 @@ Result<std::shared_ptr<const Architecture>> find_model(const ModelRequest& reque
   }
   HEADROOM_ASSIGN(Architecture made, make_architecture(found.config, found.source, options));
   auto shared = std::make_shared<const Architecture>(std::move(made));
-  if (preset) known.emplace(key, shared);
+  if (preset) {
+    const std::lock_guard lock(mutex);
+    known.emplace(key, shared);
+  }
   return shared;
 }
 

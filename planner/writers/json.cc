@@ -1,6 +1,7 @@
 #include "planner/writers/json.h"
 
 #include "planner/writers/report_json.h"
+#include "planner/writers/table.h"
 #include "simulator/device/verdict.h"
 
 namespace headroom::writers {
@@ -122,6 +123,10 @@ Json report_json(const Report& report) {
       {"assumptions", report.assumptions}, {"versions", Json::object()}, {"devices", Json::array()},
   };
   if (const std::vector<std::string> open = undetermined(report); !open.empty()) out["undetermined"] = open;
+  if (!report.file.empty()) out["file"] = report.file;
+  out["verdict"] = verdict(report);
+  if (!report.understood.empty())
+    for (const auto& [what, value] : report.understood) out["understood"][what] = value;
   if (report.host_budget > 0) out["host_budget_bytes"] = report.host_budget;
   for (const Warning& warning : report.warnings) out["warnings"].push_back(warning_json(warning));
   for (const auto& [library, version] : report.versions) out["versions"][library] = version;
@@ -135,6 +140,13 @@ std::string dump(const Json& value) {
 
 std::string json(const Report& report) {
   return dump(report_json(report));
+}
+
+std::string json(std::span<const Report> reports) {
+  if (reports.size() == 1) return json(reports[0]);
+  Json all = Json::array();
+  for (const Report& report : reports) all.push_back(report_json(report));
+  return dump(all);
 }
 
 }  // namespace headroom::writers

@@ -14,6 +14,10 @@ const char* report_schema() {
   "properties": {
     "schema": {"const": "headroom.report/1"},
     "title": {"type": "string"},
+    "file": {"type": "string", "description": "the configuration, as it was named"},
+    "verdict": {"type": "string", "description": "fits or not, by how much, where, why; a sentence for people"},
+    "understood": {"type": "object", "additionalProperties": {"type": "string"},
+                   "description": "what the configuration says: model, GPUs, lengths, sharding …, for people"},
     "framework": {"type": "string"},
     "executor": {"enum": ["closed_form", "simulator", "gpu"]},
     "fits": {"type": "boolean", "description": "peak_device + margin_bytes <= budget_bytes everywhere, and the host's likewise"},

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 
 #include "models/base/printable.h"
 #include "planner/writers/columns.h"
@@ -27,12 +29,51 @@ std::string phase_bar(const PhaseReport& phase, Bytes budget, const TableStyle& 
   return coloured(bar(used, kBarWidth), used > 1 ? "31" : used > kNear ? "33" : "32", style);
 }
 
-/// What the allocators of all processes hold of the device's peak; the rest are contexts, communicators,
-/// graphs.
-Bytes reserved_at_peak(const PhaseReport& phase) {
-  Bytes reserved = phase.peak_device;
-  for (const ProcessPhase& process : phase.processes) reserved -= process.outside;
-  return reserved;
+/// PyTorch's own counters of the phase, of the process that reserves most: max_memory_allocated and
+/// max_memory_reserved. An engine's pool is its own affair and no counter's.
+struct TorchPeaks {
+  Bytes allocated = 0, reserved = 0;
+};
+TorchPeaks torch_peaks(const PhaseReport& phase) {
+  TorchPeaks peaks;
+  for (const ProcessPhase& process : phase.processes)
+    if (process.n_allocs > 0 || peaks.reserved == 0)
+      if (process.peak_reserved >= peaks.reserved) peaks = {process.peak_allocated, process.peak_reserved};
+  return peaks;
+}
+
+/// What of a phase's peak is in use; the rest is memory that allocators hold and nobody uses.
+Bytes in_use(const PhaseReport& phase) {
+  return phase.peak_device - phase.at_peak_device[Component::allocator_slack];
+}
+
+/// Whether nothing changes for people from one row to the next: the peaks are equal to a hundredth of the budget.
+bool alike(const PhaseReport& a, const PhaseReport& b, Bytes budget) {
+  const auto near = [&](Bytes x, Bytes y) { return std::abs(x - y) * 100 <= budget; };
+  return near(a.peak_device, b.peak_device) && near(in_use(a), in_use(b)) && runs_out(a) == runs_out(b) &&
+         a.bounded == b.bounded && a.within.empty() && b.within.empty();
+}
+
+/// Rows that follow each other and are alike, as one: first, last and the highest of them.
+struct Row {
+  const PhaseReport* first;
+  const PhaseReport* last;
+  const PhaseReport* shown;
+};
+std::vector<Row> rows_of(const std::vector<const PhaseReport*>& phases, const DeviceReport& device,
+                         const Report& report, bool every_phase) {
+  std::vector<Row> rows;
+  const Bytes budget = device.budget.value_or(report.budget);
+  for (const PhaseReport* phase : phases) {
+    if (!every_phase && !rows.empty() && alike(*rows.back().shown, *phase, budget)) {
+      Row& row = rows.back();
+      row.last = phase;
+      if (spare(report, device, *phase) < spare(report, device, *row.shown)) row.shown = phase;
+    } else {
+      rows.push_back({phase, phase, phase});
+    }
+  }
+  return rows;
 }
 
 /// Two columns further for each phase that covers it.
@@ -48,36 +89,46 @@ std::string indented(const PhaseReport& phase, const std::vector<const PhaseRepo
   return out + printable(phase.phase);
 }
 
+std::string row_name(const Row& row, const std::vector<const PhaseReport*>& phases) {
+  const std::string first = indented(*row.first, phases);
+  return row.first == row.last ? first : first + " … " + printable(row.last->phase);
+}
+
 std::string phase_rows(const DeviceReport& device, const Report& report, const TableStyle& style) {
+  constexpr int kWithBar = 100;  // characters that the columns beside the bar take
   const std::vector<const PhaseReport*> phases = worst_steps(device);
+  const bool bars = style.width == 0 || style.width >= kWithBar;
   const bool expected = std::any_of(phases.begin(), phases.end(), [](const PhaseReport* phase) {
     return phase->expected_device.has_value();
   });
-  std::vector<Align> alignment = {Align::left, Align::right, Align::left};
-  alignment.insert(alignment.end(), expected ? 7 : 6, Align::right);
-  alignment.push_back(Align::left);
-  std::vector<std::string> head = {"phase", "step",     "GiB of the budget", "device", "margin",
-                                   "spare", "reserved", "allocated",         "host"};
-  if (expected) head.insert(head.begin() + 3, "expected");
+  std::vector<Align> alignment = {Align::left, Align::right};
+  std::vector<std::string> head = {"phase", "step"};
+  const auto column = [&](const char* title, Align align) {
+    head.emplace_back(title);
+    alignment.push_back(align);
+  };
+  if (bars) column("GiB of the budget", Align::left);
+  if (expected) column("expected", Align::right);
+  for (const char* title : {"device", "in use", "margin", "spare", "reserved", "allocated", "host"})
+    column(title, Align::right);
+  column("", Align::left);
   Columns columns(std::move(alignment));
   columns.add(std::move(head));
-  for (const PhaseReport* phase : phases) {
-    const Bytes reserved = reserved_at_peak(*phase);
-    const Bytes left = spare(report, device, *phase);
-    std::vector<std::string> row = {indented(*phase, phases),
-                                    std::to_string(phase->step),
-                                    phase_bar(*phase, device.budget.value_or(report.budget), style),
-                                    (phase->bounded ? "≤ " : "") + gib(phase->peak_device),
-                                    gib(phase->margin),
-                                    gib(left),
-                                    gib(reserved),
-                                    gib(reserved - phase->at_peak_device[Component::allocator_slack]),
-                                    gib(phase->peak_host),
-                                    runs_out(*phase) ? "out of memory"
-                                    : left < 0       ? "too much"
-                                                     : ""};
-    if (expected) row.insert(row.begin() + 3, phase->expected_device ? gib(*phase->expected_device) : "");
-    columns.add(std::move(row));
+  for (const Row& row : rows_of(phases, device, report, style.every_phase)) {
+    const PhaseReport& phase = *row.shown;
+    const Bytes left = spare(report, device, phase);
+    const TorchPeaks torch = torch_peaks(phase);
+    std::vector<std::string> cells = {row_name(row, phases), std::to_string(phase.step)};
+    if (bars) cells.push_back(phase_bar(phase, device.budget.value_or(report.budget), style));
+    if (expected) cells.push_back(phase.expected_device ? gib(*phase.expected_device) : "");
+    for (std::string& cell : std::vector<std::string>{
+             (phase.bounded ? "≤ " : "") + gib(phase.peak_device), gib(in_use(phase)), gib(phase.margin),
+             gib(left), gib(torch.reserved), gib(torch.allocated), gib(phase.peak_host),
+             runs_out(phase) ? "out of memory"
+             : left < 0      ? "too much"
+                             : ""})
+      cells.push_back(std::move(cell));
+    columns.add(std::move(cells));
   }
   return columns.text("  ");
 }
@@ -108,6 +159,56 @@ std::string time_rows(const DeviceReport& device) {
   add("the step", sum);
   return columns.text("  ");
 }
+
+/// Where memory that is only held at the highest peak came from: the phase that made the allocator reserve it,
+/// and what that phase needed it for.
+std::string inherited(const PeakPlace& place) {
+  const PhaseReport& peak = *place.phase;
+  const Bytes held = peak.at_peak_device[Component::allocator_slack];
+  if (held * 20 < peak.peak_device) return "";
+  const PhaseReport* maker = nullptr;
+  const ProcessPhase* process = nullptr;
+  for (const ProcessPhase& now : peak.processes) {
+    if (now.peak_reserved > now.reserved_start) continue;  // this phase asked for more itself
+    for (const PhaseReport& phase : place.device->phases) {
+      if (&phase == &peak) break;
+      for (const ProcessPhase& before : phase.processes)
+        if (before.process == now.process && before.rank == now.rank &&
+            before.peak_reserved >= now.peak_reserved && before.reserved_start < now.peak_reserved)
+          if (process == nullptr || before.peak_reserved >= process->peak_reserved) {
+            maker = &phase;
+            process = &before;
+          }
+    }
+  }
+  if (maker == nullptr) return "";
+  std::string parts;
+  Breakdown rest = process->at_peak_allocated;
+  for (int i = 0; i < 3; ++i) {
+    std::size_t largest = 0;
+    for (std::size_t c = 1; c < kComponents; ++c)
+      if (rest.bytes[c] > rest.bytes[largest]) largest = c;
+    if (rest.bytes[largest] <= 0) break;
+    parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name(static_cast<Component>(largest)),
+                         gib(rest.bytes[largest]));
+    rest.bytes[largest] = 0;
+  }
+  return fmt::format(
+      "{} GiB of it are cached since {} (step {}), which had {} GiB allocated at its peak ({}); {} itself uses {}\n",
+      gib(held), printable(maker->phase), maker->step, gib(process->peak_allocated), parts, printable(peak.phase),
+      gib(in_use(peak)));
+}
+
+std::string understood(const Report& report) {
+  std::string out;
+  for (const auto& [what, value] : report.understood) out += fmt::format("  {:<12}{}\n", what, printable(value));
+  return out;
+}
+
+constexpr const char* kLegend =
+    "step: the one in which a phase is highest (-1: before the first, 0: the first). device: everything on the "
+    "card;\nin use: without what allocators merely hold. reserved, allocated: PyTorch's max_memory_reserved and "
+    "_allocated.\n";
 
 std::string components(const Breakdown& breakdown) {
   std::vector<Component> order;
@@ -162,6 +263,12 @@ std::string notes(const Report& report) {
     for (const std::string& assumption : report.assumptions) out += "  - " + printable(assumption) + "\n";
   }
   return out;
+}
+
+bool stops(const Report& report) {
+  return std::any_of(report.devices.begin(), report.devices.end(), [](const DeviceReport& device) {
+    return std::any_of(device.phases.begin(), device.phases.end(), runs_out);
+  });
 }
 
 /// Why a run does not fit whose device peaks do: a process that stops, or host memory.
@@ -220,6 +327,8 @@ std::string verdict_text(const Report& report) {
     return fmt::format("undetermined: {} to spare, {} {}, but {}", format_gib(left), sum, where, why);
   if (!open.empty())
     return fmt::format("undetermined: {} over, {} {}, but {}", format_gib(-left), sum, where, why);
+  // What a run that stops would have needed is not known: the card's end is no figure of its own.
+  if (stops(report)) return "does not fit: " + other_reason(report);
   if (left < 0) return fmt::format("does not fit: {} over, {} {}", format_gib(-left), sum, where);
   if (report.fits) return fmt::format("fits: {} to spare, {} {}", format_gib(left), sum, where);
   return fmt::format("does not fit: {}; the highest device peak is {} {}", other_reason(report), sum, where);
@@ -231,24 +340,44 @@ std::string verdict(const Report& report) {
   return printable(verdict_text(report));
 }
 
-std::string table(const Report& report, const TableStyle& style) {
+namespace {
+
+/// The table's few characters that are no ASCII, in it.
+std::string plain_text(std::string text) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kPlain = {
+      {{"█", "#"}, {"░", "."}, {"·", "-"}, {"…", "..."}, {"≤", "<="}, {"×", "x"}, {"−", "-"}}};
+  for (const auto& [from, to] : kPlain)
+    for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+      text.replace(at, from.size(), to);
+  return text;
+}
+
+std::string whole_table(const Report& report, const TableStyle& style) {
   std::string out = printable(report.title);
   for (const std::string& part : {report.framework, report.executor})
     if (!part.empty()) out += (out.empty() ? "" : " · ") + part;
   if (!out.empty()) out += "\n";
-  out += coloured(verdict(report), report.fits ? "32" : "31", style) + "\n";
+  out += coloured(verdict(report), report.fits ? "32" : "31", style) + "\n" + understood(report);
   for (const DeviceReport& device : report.devices) {
     out += "\n" + device_name(device) + ", GiB\n" + phase_rows(device, report, style);
+    if (&device == &report.devices.front()) out += kLegend;
     if (const std::string times = time_rows(device); !times.empty()) out += "\n" + times;
     if (!device.holders.empty()) out += "\n" + holders(device);
   }
   if (const PeakPlace place = highest(report); place.phase != nullptr) {
     out += fmt::format("\nAt the highest peak: {} in {} (step {}), GiB\n", device_name(*place.device),
                        place.phase->phase, place.phase->step);
-    out += components(place.phase->at_peak_device);
+    out += components(place.phase->at_peak_device) + inherited(place);
   }
   if (const std::string rest = notes(report); !rest.empty()) out += "\n" + rest;
   return out;
+}
+
+}  // namespace
+
+std::string table(const Report& report, const TableStyle& style) {
+  std::string text = whole_table(report, style);
+  return style.plain ? plain_text(std::move(text)) : text;
 }
 
 }  // namespace headroom::writers

@@ -9,6 +9,9 @@ namespace headroom::writers {
 
 struct TableStyle {
   bool colour = false;
+  bool every_phase = false;  ///< phases in which nothing changes are not folded into one row
+  bool plain = false;        ///< ASCII only
+  int width = 0;             ///< characters of a line; 0: as wide as it comes. Narrow ones lose the bar first
 };
 
 /// The report for people: the verdict, a row a phase with a bar against the budget, what the highest peak is

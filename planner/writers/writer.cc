@@ -3,14 +3,16 @@
 #include <array>
 
 #include "planner/writers/csv.h"
+#include "planner/writers/html/html.h"
 #include "planner/writers/json.h"
 #include "planner/writers/markdown.h"
 
 namespace headroom::writers {
 
 std::span<const Writer> writers() {
-  static constexpr std::array<Writer, 3> table = {{
+  static constexpr std::array<Writer, 4> table = {{
       {"--json", json},
+      {"--html", html},
       {"--csv", csv},
       {"--markdown", markdown},
   }};

@@ -86,7 +86,9 @@ struct Warning {
 };
 
 struct Report {
+  std::string file;                        ///< the configuration, as it was named
   std::string title, framework, executor;  ///< executor: closed_form, simulator, gpu
+  std::vector<std::pair<std::string, std::string>> understood;  ///< what the configuration says, for people
   bool fits = true;
   Bytes budget = 0;       ///< device bytes a GPU
   Bytes host_budget = 0;  ///< a node; 0: unchecked

@@ -10,6 +10,7 @@ TEST(ParseBytes, BinaryAndDecimalUnitsDiffer) {
   EXPECT_EQ(parse_bytes("80GB").value(), 80'000'000'000);
   EXPECT_EQ(parse_bytes("1.5 GiB").value(), kGiB + kGiB / 2);
   EXPECT_EQ(parse_bytes("512mib").value(), 512 * kMiB);
+  EXPECT_EQ(parse_bytes("76G").value(), 76 * kGiB);
 }
 
 TEST(ParseBytes, RefusesWhatWouldBeAGuess) {

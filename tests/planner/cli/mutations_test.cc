@@ -1,0 +1,79 @@
+/// A fixed sample of what the fuzzers do, in every run of the suite: files of every kind that the command line reads,
+/// damaged. Whatever they say, the program ends with one of its exit codes, names the file, and obeys none of it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/planner/cli/outcome.h"
+#include "tests/support/data.h"
+#include "tests/support/replay.h"
+
+namespace headroom::cli {
+namespace {
+
+struct Seed {
+  const char* name;                 ///< of the test
+  const char* file;                 ///< below the source tree
+  std::vector<std::string> before;  ///< words; the damaged file follows
+  std::vector<std::string> after;
+};
+
+void PrintTo(const Seed& seed, std::ostream* out) {
+  *out << seed.name;
+}
+
+std::vector<Seed> seeds() {
+  const std::string verl = test::source("configs/examples/verl/qwen2.5-7b-grpo-8xh100.yaml");
+  return {
+      {"Verl", "configs/examples/verl/qwen2.5-7b-grpo-8xh100.yaml", {"estimate"}, {"--steps", "1"}},
+      {"VerlWords", "configs/examples/verl/qwen2.5-3b-grpo-4xl40s.args", {"estimate"}, {"--steps", "1"}},
+      {"Job", "configs/examples/job/llama-3.2-1b-ppo-1xh100.yaml", {"estimate"}, {"--steps", "1"}},
+      {"DeepSpeedChat",
+       "configs/examples/deepspeed-chat/opt-1.3b-ppo-zero3-offload-2xh100.yaml",
+       {"estimate"},
+       {"--steps", "1"}},
+      {"Profile", "configs/hardware/h100.yaml", {"estimate", verl, "--steps", "1", "--gpu"}, {}},
+      {"Policy", "tests/data/gate/policy.yaml", {"check", verl, "--steps", "1", "--policy"}, {}},
+      {"Baseline", "tests/data/gate/baseline.json", {"check", verl, "--steps", "1", "--baseline"}, {}},
+      {"Stream", "tests/data/gate/stream.json", {"replay"}, {}},
+      {"Recording", "tests/data/rlhf/q05-grpo-lora.json", {"compare", verl}, {"--steps", "1"}},
+  };
+}
+
+class Mutations : public ::testing::TestWithParam<Seed> {};
+
+TEST_P(Mutations, EndInAnAnswerOrARefusal) {
+  constexpr std::uint64_t kEach = 24;
+  const Seed& seed = GetParam();
+  std::ifstream in(test::source(seed.file), std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(in), {}};
+  ASSERT_FALSE(whole.empty());
+  const std::filesystem::path folder = test::scratch() / ("mutations_" + std::string(seed.name));
+  std::filesystem::create_directories(folder);
+  const std::string path = folder / std::filesystem::path(seed.file).filename();
+  for (std::uint64_t i = 0; i < kEach; ++i) {
+    std::ofstream(path, std::ios::binary) << test::mutated(whole, i);
+    std::vector<std::string> words = seed.before;
+    words.push_back(path);
+    words.insert(words.end(), seed.after.begin(), seed.after.end());
+    const Outcome outcome = run_words(words);
+    EXPECT_THAT(outcome.code, ::testing::AnyOf(kDone, kBadInput, kOver, kDisagrees, kUndetermined))
+        << i << ": " << outcome.err;
+    if (outcome.code == kBadInput) EXPECT_THAT(outcome.err, ::testing::StartsWith("headroom: ")) << i;
+    for (const std::string& text : {outcome.out, outcome.err})
+      EXPECT_TRUE(std::none_of(text.begin(), text.end(),
+                               [](unsigned char c) { return (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f; }))
+          << i;
+  }
+  std::filesystem::remove_all(folder);
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, Mutations, ::testing::ValuesIn(seeds()),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+}  // namespace
+}  // namespace headroom::cli

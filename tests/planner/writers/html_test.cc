@@ -1,0 +1,107 @@
+#include "planner/writers/html/html.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "planner/writers/json.h"
+#include "tests/support/data.h"
+
+namespace headroom::writers {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Report sample() {
+  Report report;
+  report.title = "</script><img src=x onerror=document.title='owned'> & \"job\"";
+  report.framework = "verl";
+  report.executor = "simulator";
+  report.budget = 80 * kGiB;
+  report.fits = true;
+  DeviceReport device;
+  for (int step = -1; step < 3; ++step)
+    for (const char* name : {"generate", "train_actor", "weight_sync"}) {
+      PhaseReport phase;
+      phase.step = step;
+      phase.phase = name;
+      phase.margin = kGiB;
+      phase.seconds = 1.5;
+      phase.at_peak_device[Component::weights] = 14 * kGiB + 12345;
+      phase.at_peak_device[Component::logits] = (step + 2) * 3 * kGiB;
+      phase.peak_device = phase.at_peak_device.total();
+      device.phases.push_back(phase);
+    }
+  report.devices.push_back(device);
+  return report;
+}
+
+TEST(Html, IsOneFileThatLoadsNothing) {
+  const Report report = sample();
+  const std::string page = html({&report, 1});
+  EXPECT_LT(page.size(), 200'000u);
+  EXPECT_THAT(page, Not(HasSubstr("http://www.w3.org/1999")));
+  EXPECT_FALSE(std::regex_search(page, std::regex("(src|href)=\"[^\"]")));
+  EXPECT_THAT(page, Not(HasSubstr("@DATA@")));
+}
+
+TEST(Html, TextsStayTexts) {
+  const Report report = sample();
+  const std::string page = html({&report, 1});
+  EXPECT_THAT(page, Not(HasSubstr("</script><img")));
+  EXPECT_THAT(page, HasSubstr("\\u003c/script\\u003e\\u003cimg"));
+  // The data is the report's JSON.
+  const std::string mark = "<script id=\"data\" type=\"application/json\">";
+  const std::size_t start = page.find(mark) + mark.size();
+  const auto data = nlohmann::json::parse(page.substr(start, page.find("</script>", start) - start));
+  EXPECT_EQ(data["reports"][0], nlohmann::json::parse(json(report)));
+}
+
+/// What a browser makes of the page. Empty: there is none.
+std::string rendered(const std::filesystem::path& page) {
+  if (std::system("command -v chromium > /dev/null 2>&1") != 0) return "";
+  const std::string command =
+      "timeout 120 chromium --headless --no-sandbox --disable-gpu --user-data-dir=" +
+      (page.parent_path() / "profile").string() +
+      " --enable-logging=stderr --virtual-time-budget=4000 --dump-dom 'file://" + page.string() + "' 2>" +
+      (page.parent_path() / "log").string();
+  std::FILE* pipe = popen(command.c_str(), "r");
+  std::string out;
+  char chunk[65536];
+  for (std::size_t n = 0; (n = fread(chunk, 1, sizeof chunk, pipe)) > 0;) out.append(chunk, n);
+  pclose(pipe);
+  return out;
+}
+
+TEST(Html, ABrowserShowsTheReportsNumbers) {
+  const std::filesystem::path folder = test::scratch() / "html";
+  std::filesystem::create_directories(folder);
+  const std::vector<Report> reports = {sample(), sample()};
+  std::ofstream(folder / "page.html") << html(reports);
+  const std::string dom = rendered(folder / "page.html");
+  std::ifstream log_file(folder / "log");
+  const std::string log{std::istreambuf_iterator<char>(log_file), {}};
+  std::filesystem::remove_all(folder);
+  if (dom.empty()) GTEST_SKIP() << "skipped: no chromium";
+  EXPECT_THAT(dom, HasSubstr("data-ready=\"yes\""));
+  EXPECT_THAT(dom, Not(HasSubstr("data-error")));
+  EXPECT_THAT(log, Not(HasSubstr("CONSOLE")));
+  EXPECT_THAT(dom, Not(HasSubstr("<img")));
+  for (const PhaseReport& phase : reports[0].devices[0].phases) {
+    const std::string row = "data-phase=\"" + phase.phase + "\" data-step=\"" + std::to_string(phase.step) +
+                            "\" data-peak=\"" + std::to_string(phase.peak_device) + "\"";
+    EXPECT_THAT(dom, HasSubstr(row));
+    EXPECT_THAT(dom, HasSubstr("data-component=\"logits\" data-bytes=\"" +
+                               std::to_string(phase.at_peak_device[Component::logits]) + "\""));
+  }
+}
+
+}  // namespace
+}  // namespace headroom::writers
