@@ -88,13 +88,30 @@ std::vector<replay::WhatIfSetting> settings_of(const Arguments& arguments) {
   return {table.begin(), table.end()};
 }
 
+/// What a run that ran out of memory could have had at most; nothing of another run.
+std::optional<Bytes> own_limit(const replay::DeviceAnalysis& analysis) {
+  constexpr Bytes kMost = Bytes{1} << 44;
+  std::optional<Bytes> most;
+  for (const replay::OomEvent& oom : analysis.ooms)
+    if (const Bytes had = oom.reserved + oom.device_free; had > 0 && had < kMost)
+      most = std::max(most.value_or(0), had);
+  return most;
+}
+
 /// The table for one stream, or nothing with --no-what-if.
 Status add_what_if(const replay::AllocationStream& stream, const Arguments& arguments,
                    ReplayedDevice& device) {
   if (arguments.has("--no-what-if") || stream.allocations == 0) return {};
-  HEADROOM_ASSIGN(const auto limit, limit_of(arguments));
-  HEADROOM_ASSIGN(device.what_if, replay::what_if(stream, settings_of(arguments), limit));
+  HEADROOM_ASSIGN(auto limit, limit_of(arguments));
   device.notes = stream.notes;
+  if (const auto own = limit ? std::nullopt : own_limit(device.analysis)) {
+    limit = own;
+    device.notes.push_back(
+        fmt::format("the run ran out of memory: the limit is what the process held and the device had free then, "
+                    "{} (--limit sets another)",
+                    format_gib(*own)));
+  }
+  HEADROOM_ASSIGN(device.what_if, replay::what_if(stream, settings_of(arguments), limit));
   return {};
 }
 
@@ -237,7 +254,7 @@ int replay_snapshot(const std::string& path, const Arguments& arguments, Streams
   const Written written = write_files(replayed, kept, arguments, streams);
   if (!taken) streams.out << replay_text(replayed, static_cast<std::size_t>(top.value_or(10)));
   for (const ReplayedDevice& device : replayed.devices)
-    if (device.what_if && device.what_if->limit && device.what_if->baseline.out_of_memory)
+    if (arguments.has("--limit") && device.what_if && device.what_if->limit && device.what_if->baseline.out_of_memory)
       return written.finish(kOver, streams);
   return written.finish(kDone, streams);
 }

@@ -10,6 +10,7 @@
 #include "planner/frameworks/job/file.h"
 #include "planner/writers/gate.h"
 #include "planner/writers/json.h"
+#include "planner/writers/recorded_schemas.h"
 
 namespace headroom::cli {
 namespace {
@@ -20,13 +21,16 @@ struct Schema {
 };
 
 /// A command's name stands for what its --json writes.
-constexpr std::array<Schema, 7> kSchemas = {{
+constexpr std::array<Schema, 10> kSchemas = {{
     {"job", [] { return std::string(jobfile::job_schema()); }},
     {"report", [] { return std::string(writers::report_schema()); }},
     {"estimate", [] { return std::string(writers::report_schema()); }},
     {"simulate", [] { return std::string(writers::report_schema()); }},
     {"plan", [] { return std::string(writers::report_schema()); }},
     {"explain", [] { return std::string(writers::report_schema()); }},
+    {"solve", [] { return std::string(writers::report_schema()); }},
+    {"replay", [] { return std::string(writers::replay_schema()); }},
+    {"compare", [] { return std::string(writers::compare_schema()); }},
     {"check", [] { return std::string(writers::gate_schema()); }},
 }};
 
@@ -35,7 +39,7 @@ constexpr std::array<Schema, 7> kSchemas = {{
 Command schema_command() {
   return {"schema",
           "prints a JSON Schema: of the own job file, or of what a command's --json writes",
-          {{"NAME", "", "job (the default), report, check, or a command: estimate, simulate, plan, explain"}},
+          {{"NAME", "", "job (the default), report, check, or a command: estimate, simulate, plan, solve, explain, replay, compare"}},
           0,
           schema};
 }

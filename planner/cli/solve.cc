@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ostream>
+#include <utility>
 
 #include "models/base/nearest.h"
 #include "planner/cli/executors.h"
@@ -11,6 +12,7 @@
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
 #include "planner/search/solve.h"
+#include "planner/writers/solution.h"
 #include "planner/writers/table.h"
 
 namespace headroom::cli {
@@ -66,7 +68,12 @@ int solve(const Arguments& arguments, Streams& streams, const Executor& executor
   HEADROOM_CLI_ASSIGN(Report report, search::evaluate(setup, choices, executor), streams);
   leave_undetermined(report, run.read.job.not_modelled);
   Written written;
-  written.add(write_reports(std::span(&report, 1), common, streams));
+  describe(report, run);
+  Common others = common;
+  if (others.json)
+    written.add(write_output(*std::exchange(others.json, {}),
+                             writers::solution_json(report, knob.name, solution->value, solution->next), streams));
+  written.add(write_reports(std::span(&report, 1), others, streams));
   if (!common.quiet && !takes_standard_output(common)) {
     streams.out << fmt::format("{} = {}{}\n", knob.name, solution->value,
                                solution->next ? fmt::format(" ({} does not fit)", *solution->next) : "")

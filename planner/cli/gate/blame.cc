@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "simulator/device/verdict.h"
+
 namespace headroom::cli {
 namespace {
 
@@ -55,6 +57,10 @@ std::vector<Component> largest_first(const Breakdown& breakdown) {
 
 KeyPlace key_to_blame(const ReadJob& read, const Report& report) {
   KeyPlace place{read.input.files.empty() ? "" : read.input.files.back().path, 1, {}};
+  for (const std::string& why : undetermined(report))
+    for (const KeyUse& use : read.keys)
+      if (use.line > 0 && !use.key.empty() && why.starts_with("not modelled: " + use.key))
+        return {use.file, use.line, use.key};
   const PeakPlace peak = highest(report);
   if (peak.phase == nullptr) return place;
   for (const Component component : largest_first(peak.phase->at_peak_device))

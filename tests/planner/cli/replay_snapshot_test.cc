@@ -88,6 +88,15 @@ TEST(ReplaySnapshot, ALimitThatTheRecordedSettingsExceedIsOver) {
   EXPECT_EQ(unit.code, kBadInput);
 }
 
+/// Would another setting have run? Under what the process had when it ran out of memory.
+TEST(ReplaySnapshot, ARunThatRanOutOfMemoryHasItsOwnLimit) {
+  const Outcome outcome = run_replay({snapshot("basic")});
+  EXPECT_EQ(outcome.code, kDone) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("what if, with "));
+  EXPECT_THAT(outcome.out, HasSubstr("the limit is what the process held and the device had free then"));
+  EXPECT_THAT(run_replay({snapshot("training")}).out, testing::Not(HasSubstr("what if, with ")));
+}
+
 TEST(ReplaySnapshot, SettingsThatPyTorchRefusesAreBadInput) {
   const Outcome outcome = run_replay({snapshot("basic"), "--setting", "expandable_segment:True"});
   EXPECT_EQ(outcome.code, kBadInput);

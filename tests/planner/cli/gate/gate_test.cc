@@ -88,6 +88,8 @@ TEST_F(Gate, TellsUndeterminedApart) {
   EXPECT_EQ(as("over"), kOver);
   EXPECT_EQ(as("undetermined"), kUndetermined);
   EXPECT_EQ(as("maybe"), kBadInput);
+  // The key that nobody knows is the one to blame.
+  EXPECT_THAT(check({open, "--github"}).out, HasSubstr("headroom%3A undetermined::trainerr."));
 }
 
 TEST_F(Gate, APolicyHasRulesByPath) {
