@@ -34,6 +34,8 @@ void NodeHost::engine(std::size_t process, Bytes bytes) {
 
 void NodeHost::loading(const Role& role) {
   if (role.model == nullptr) return;
+  if (role.model_in_shared_memory && shared_.insert(role.model).second)
+    processes_[Component::staging] += bytes_of(role.model->dtype, role.model->parameters());
   const Bytes whole = bytes_of(role.precision.weights, role.model->parameters());
   const std::int64_t group = std::max<std::int64_t>(1, shard_group_size(job_, role));
   Breakdown now = total();

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
+#include <set>
 
 #include "simulator/job/job.h"
 #include "simulator/memory/component.h"
@@ -18,7 +20,8 @@ class NodeHost {
   void trainer(std::size_t process, const Breakdown& peak, const Breakdown& now);
   /// An engine process (one a GPU) holds `bytes` of weights.
   void engine(std::size_t process, Bytes bytes);
-  /// `role` is loaded: whole on one rank of each shard group, or on every rank.
+  /// `role` is loaded: whole on one rank of each shard group, or on every rank. Its files stay in shared
+  /// memory where they were copied there, once a node for all roles of the model.
   void loading(const Role& role);
 
   /// A checkpoint gathers all of `role` on one rank.
@@ -33,7 +36,8 @@ class NodeHost {
 
   const Job& job_;
   std::int64_t gpus_;
-  Breakdown processes_;
+  Breakdown processes_;  ///< themselves, and files that they keep in shared memory
+  std::set<std::shared_ptr<const Architecture>> shared_;  ///< models whose files lie there
   std::map<std::size_t, Breakdown> held_;
   Breakdown peak_;
 };

@@ -8,6 +8,7 @@
 
 #include "simulator/device/process.h"
 #include "simulator/job/batching.h"
+#include "simulator/job/no_effect.h"
 #include "simulator/job/standard_step.h"
 #include "simulator/phases/rollout_time.h"
 
@@ -125,15 +126,11 @@ std::vector<Warning> PhaseInterpreter::warnings() const {
       warning.code = "kv-preemption";
       warning.message = *slow;
     }
-  const auto in_vain = [](const Role& role) {
-    return role.attention_kernel != AttentionKernel::by_gpu &&
-           role.attention != AttentionImplementation::sdpa;
-  };
-  if (std::any_of(job_.roles.begin(), job_.roles.end(), in_vain)) {
+  for (NoEffect& found : no_effect(job_)) {
     Warning& warning = out.emplace_back();
     warning.code = "no-effect";
-    warning.message = "sdpa_kernel has no effect on attention that is not scaled_dot_product_attention's";
-    warning.key = "sdpa_kernel";
+    warning.message = std::move(found.message);
+    warning.key = std::move(found.key);
   }
   return out;
 }

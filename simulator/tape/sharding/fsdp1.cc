@@ -71,12 +71,13 @@ Fsdp1::Fsdp1(Model& model, Engine& engine, const ShardingOptions& options)
 }
 
 void Fsdp1::build_units(Model& model) {
-  units_.resize(static_cast<std::size_t>(model.decoder().layers) + 1);
+  units_.resize(options_.layers_wrapped ? static_cast<std::size_t>(model.decoder().layers) + 1 : 1);
   for (std::size_t i = 0; i + 1 < units_.size(); ++i) units_[i].number = static_cast<int>(i);
   units_.back().number = kRoot;
   std::size_t order = 0;
   for (const ParameterSlot& slot : model.parameters()) {
-    Unit& target = slot.layer >= 0 ? units_[static_cast<std::size_t>(slot.layer)] : units_.back();
+    const bool own = options_.layers_wrapped && slot.layer >= 0;
+    Unit& target = own ? units_[static_cast<std::size_t>(slot.layer)] : units_.back();
     const bool trainable = slot.tensor->requires_grad();
     auto flat = std::find_if(target.flats.begin(), target.flats.end(),
                              [&](const Flat& f) { return f.trainable == trainable; });
@@ -252,7 +253,7 @@ void Fsdp1::reshard(Unit& u) {
 // --- Forward
 
 void Fsdp1::before_forward(int number, Tensor& input) {
-  if (is_embedding(number)) return;
+  if (!is_unit(number)) return;
   begin();
   viewed_ = false;
   Unit& u = unit(number);
@@ -271,7 +272,7 @@ void Fsdp1::before_forward(int number, Tensor& input) {
 }
 
 void Fsdp1::after_forward(int number, Tensor& output) {
-  if (is_embedding(number)) return;
+  if (!is_unit(number)) return;
   Unit& u = unit(number);
   const bool backward_follows = output.defined() && output.requires_grad() && output->producer != nullptr;
   // Backward is expected to begin with the root, so it is left as it is, even where no backward follows.

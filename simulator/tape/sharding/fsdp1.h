@@ -77,6 +77,8 @@ class Fsdp1 : public ShardingRuntime {
   Tensor low_precision_part(const Flat& flat);
   void export_unit(Unit& unit, bool to_host, std::vector<std::pair<std::size_t, StateTensor>>& out);
   StateTensor part_of(const View& view, DType stored, bool to_host);
+  /// Whether what runs is a unit of its own: the root, and layers where they are wrapped.
+  bool is_unit(int number) const { return number == -1 || (options_.layers_wrapped && number >= 0); }
   Unit& unit(int number);
   void unshard(Unit& unit);
   void make_views(Unit& unit);

@@ -23,6 +23,7 @@ Status FsdpStore::build() {
   options.cpu_offload = r.sharding.cpu_offload;
   options.forward_prefetch = r.sharding.forward_prefetch;
   options.root_stays_gathered = r.sharding.root_stays_gathered;
+  options.layers_wrapped = r.sharding.layers_wrapped;
   options.leaves_wrapped = r.sharding.trainable_leaves_wrapped;
   options.built_on_host = r.built_on_host;
   // FSDP1 prepares gathers on a stream between the two.
