@@ -90,6 +90,7 @@ Tensor route(Context& c, const Tensor& x, const Tensor& weight, std::int64_t cho
         .flops(2.0 * static_cast<double>(x.elements()) * static_cast<double>(weight.size(0)))
         .run();
   tape.attach(out, node);
+  c.routes[weight.record()] = out;
   return out;
 }
 

@@ -38,6 +38,9 @@ struct Context {
   Options options;
   std::int64_t sequences = 1;  ///< packed in the running micro-batch; with Megatron's own layers its batch
   std::map<const TensorRecord*, AdapterWeights> adapters{};  ///< by the frozen weight
+  /// What each router's last probabilities are, by its weight: dispatchers keep them until the next ones, and
+  /// with them their graph, which holds the input that a recomputed layer was given, and its gradient.
+  std::map<const TensorRecord*, Tensor> routes{};
   bool training = true;        ///< the model is in training mode; in evaluation residuals are added in place
 
   bool local() const { return options.switches.layers == MegatronLayers::local; }

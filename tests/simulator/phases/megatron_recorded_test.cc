@@ -35,7 +35,7 @@ TEST(MegatronRecorded, AllocatedIsExactInNearlyEveryPhaseOfEveryRank) {
       all += 1;
       within += std::abs(e.peak) <= 0.001 ? 1 : 0;
       EXPECT_LE(std::abs(e.peak), 0.005) << recording.name << " rank " << recording.rank << " " << e.phase;
-      EXPECT_LE(std::abs(e.end), 0.015) << recording.name << " rank " << recording.rank << " " << e.phase;
+      EXPECT_LE(std::abs(e.end), 0.005) << recording.name << " rank " << recording.rank << " " << e.phase;
     }
   EXPECT_GE(within, 0.95 * all);
   EXPECT_GE(all, 300);
@@ -104,6 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mechanism{"ExpertsOnOneRankLieWithTheDenseWeights",
                   {"w1-moe", "w1-moe-rl-onestream", "w2-moe-tp2-etp2-sp", "w2-moe-tp2-etp2-sp-rl"},
                   0.0015},
+        Mechanism{"RoutersHoldTheGraphOfRecomputedLayers", {"w2-moe-ep2-rl-full"}},
         Mechanism{"StagesHoldTheirLastHiddenStates", {"w2-l1b-pp2-m4", "w2-l1b8-pp2-m4-rl", "w2-l1b-pp2-m8-rl-full"}},
         Mechanism{"OwnLayersKeepTheFusedProjection", {"w1-l1b8", "w1-q15u8-rl-onestream", "w2-l1b8-tp2-sp"}},
         Mechanism{"OwnAttentionKeepsScoresAndSoftmax", {"w1-l1b8-local", "w2-q15-tp2-local-sp"}},
