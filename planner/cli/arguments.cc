@@ -97,6 +97,13 @@ Result<Common> read_common(const Arguments& arguments) {
   common.model = arguments.find("--model");
   common.overrides = arguments.all("--set");
   common.include_paths = arguments.all("--include-path");
+  for (const std::string& text : arguments.all("--env")) {
+    const std::size_t equals = text.find('=');
+    if (equals == 0 || equals == std::string::npos)
+      return flag_error("--env", fmt::format("expected NAME=VALUE, found '{}'", text));
+    common.environment[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  common.words = arguments.all("--");
   common.gpu = arguments.find("--gpu");
   HEADROOM_ASSIGN(common.nodes, arguments.integer("--nodes", 1, kMostGpus));
   HEADROOM_ASSIGN(common.gpus_per_node, arguments.integer("--gpus-per-node", 1, kMostGpus));

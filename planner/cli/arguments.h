@@ -32,7 +32,9 @@ struct Common {
   std::optional<std::string> model;      ///< directory, config.json or preset name
   std::vector<std::string> overrides;    ///< `--set`, in order, in the framework's own grammar
   std::vector<std::string> include_paths;
-  std::optional<std::string> gpu;  ///< profile name or file
+  std::map<std::string, std::string> environment;  ///< `--env`
+  std::vector<std::string> words;                  ///< behind `--`
+  std::optional<std::string> gpu;                  ///< profile name or file
   std::optional<std::int64_t> nodes, gpus_per_node;
   std::optional<int> steps;
   std::optional<std::string> lengths;  ///< `mean=…,max=…` or a file

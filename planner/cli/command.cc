@@ -17,6 +17,8 @@ const std::vector<CommonGroup>& common_groups() {
         {{"--framework", "NAME", "whose configuration this is (default: detected)"},
          {"--model", "DIR|NAME", "model directory, config.json or preset name (default: what CONFIG names)"},
          {"--set", "KEY=VALUE", "override one of the framework's own dotted keys", false, true},
+         {"--env", "NAME=VALUE", "a variable of the launch, for scripts and what reads the environment",
+          false, true},
          {"--include-path", "DIR", "where files that CONFIG refers to are looked for", false, true},
          {"--steps", "N",
           "steps to run after init (default: what CONFIG states, else 3; the plain PyTorch loop: 2)"},

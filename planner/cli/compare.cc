@@ -121,13 +121,15 @@ int compare(const Arguments& arguments, Streams& streams) {
     return report_error(
         {.message = "expected CONFIG and MEASURED, or --corpus DIR", .file = {}, .key = "compare"}, streams);
   // A recording states its own case.
+  const bool launched = arguments.has("--") && !arguments.has("MEASURED");  // MEASURED -- python3 …
+  const std::string config = launched ? "--" : arguments.text("CONFIG");
   const std::string recording = arguments.text("MEASURED", arguments.text("CONFIG"));
   if (arguments.has("MEASURED") && is_log(recording)) return compare_logged(recording, arguments, streams);
   HEADROOM_CLI_ASSIGN(const compare::Measured measured, compare::read_measured(recording), streams);
   if (measured.phases.empty())
     return report_error(
         {.message = "expected measured phases, found none", .file = recording, .key = "phases"}, streams);
-  HEADROOM_CLI_ASSIGN(const Run run, load_run(arguments.text("CONFIG"), arguments.common, streams), streams);
+  HEADROOM_CLI_ASSIGN(const Run run, load_run(config, arguments.common, streams), streams);
   HEADROOM_CLI_ASSIGN(const Report report, predict(run, simulating_executor()), streams);
   const std::vector<compare::Row> rows = compare::compare(report, measured);
   return write(rows, compare::markdown(rows), arguments, streams);

@@ -79,7 +79,15 @@ std::string help(const Command& command) {
       const std::string shown = option.name + (option.repeated ? "…" : "");
       usage += option.required ? " " + shown : " [" + shown + "]";
     }
-  std::string out = command.summary + "\n\n" + usage + " [options]\n";
+  const bool takes_launch = usage.find("CONFIG") != std::string::npos;
+  std::string out =
+      command.summary + "\n\n" + usage + " [options]" + (takes_launch ? " [-- WORDS…]" : "") + "\n";
+  if (takes_launch)
+    out +=
+        "CONFIG may be a launch script; WORDS are its own, or, without CONFIG, the command that launches the "
+        "run:\n"
+        "  headroom " +
+        command.name + " … -- python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo …\n";
   const std::vector<OptionGroup> groups = option_groups(command);
   std::size_t width = 0;
   for (const OptionGroup& group : groups)

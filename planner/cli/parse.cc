@@ -28,7 +28,9 @@ class CommandParser {
       for (const Option& option : group.options) add(option);
   }
 
-  Status parse(const std::vector<std::string>& words) {
+  /// `launch`: a command behind `--` may stand for CONFIG.
+  Status parse(const std::vector<std::string>& words, bool launch) {
+    launch_ = launch;
     std::vector<std::string> reversed(words.rbegin(), words.rend());
     try {
       app_.parse(reversed);
@@ -94,7 +96,8 @@ class CommandParser {
     const bool help = app_.get_option("--help")->count() > 0;
     for (const Slot& slot : slots_) {
       const std::size_t given = slot.parsed->count();
-      if (slot.option->required && given == 0 && !help)
+      const bool named = given > 0 || help || (launch_ && slot.option->name == "CONFIG");
+      if (slot.option->required && !named)
         return fail(fmt::format("expected {}, found none; see `{} --help`", slot.option->name,
                                 app_.get_description()));
       if (!slot.option->repeated && !slot.option->value.empty() && slot.values.size() > 1)
@@ -106,6 +109,7 @@ class CommandParser {
   }
 
   CLI::App app_;
+  bool launch_ = false;
   std::deque<Slot> slots_;  // stable addresses: the parser writes into the values
 };
 
@@ -133,10 +137,18 @@ Result<Invocation> parse(std::span<const Command> table, const std::vector<std::
                       .file = {},
                       .key = words[0]});
   }
+  // Behind `--` stands a launch: a script's words, or the command itself where no CONFIG is named.
+  const bool takes_launch = std::any_of(found->options.begin(), found->options.end(),
+                                        [](const Option& option) { return option.name == "CONFIG"; });
+  const auto launch = takes_launch ? std::find(words.begin() + 1, words.end(), "--") : words.end();
   CommandParser parser(*found);
-  HEADROOM_TRY(parser.parse({words.begin() + 1, words.end()}));
+  HEADROOM_TRY(parser.parse({words.begin() + 1, launch}, launch != words.end()));
   invocation.command = &*found;
   invocation.arguments = parser.take();
+  if (launch != words.end()) {
+    for (auto word = launch + 1; word != words.end(); ++word) invocation.arguments.add("--", *word);
+    if (!invocation.arguments.has("CONFIG")) invocation.arguments.add("CONFIG", "--");
+  }
   invocation.help = invocation.arguments.has("--help");
   if (!invocation.help) {
     HEADROOM_TRY(check_output_names(parser.options(), invocation.arguments));

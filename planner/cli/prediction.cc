@@ -28,17 +28,15 @@ JobOptions job_options(const Common& common) {
   options.nodes = common.nodes;
   options.gpus_per_node = common.gpus_per_node;
   options.steps = common.steps;
+  options.words = common.words;
+  options.environment = common.environment;
   return options;
 }
 
 Result<ReadJob> read(const std::string& path, const JobOptions& options, Streams& streams) {
   if (path != "-") return read_job(std::array{path}, options);
-  JobInput input;
-  JobInput::File& file = input.files.emplace_back();
-  file.path = kStandardInput;
-  HEADROOM_ASSIGN(file.text, read_standard_input(streams));
-  HEADROOM_ASSIGN(file.document, parse_document(file.text, kStandardInput));
-  return read_job(input, options);
+  HEADROOM_ASSIGN(std::string text, read_standard_input(streams));
+  return read_job_text(std::move(text), kStandardInput, options);
 }
 
 /// `error` with the place of the configuration, when it has none of its own.

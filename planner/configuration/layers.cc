@@ -57,6 +57,7 @@ Status Layers::apply(const Override& change) {
   if (layers_.empty() || layers_.back().file != change.file || !layers_.back().root.is_map())
     layers_.push_back({.file = change.file, .root = Document::map(), .removed = {}});
   Layer& layer = layers_.back();
+  open_.erase(change.key);
   const auto place = [&](std::string message) {
     return fail(
         Error{.message = std::move(message), .file = change.file, .line = change.line, .key = change.key});
@@ -176,6 +177,9 @@ class Layers::Resolver {
       way_.push_back(key);
       const std::optional<Raw> raw = layers_.find(key);
       if (!raw) return std::optional<Value>{};
+      if (const std::string* what = layers_.open(key); what != nullptr && raw->value != nullptr)
+        return placed(Error{.message = *what, .file = {}, .line = 0, .key = {}},
+                      {.value = {}, .file = raw->layer->file, .line = raw->value->line()}, key);
       if (raw->value == nullptr) {
         if (raw->redirected.empty()) return std::optional<Value>{};
         key = raw->redirected;

@@ -30,6 +30,16 @@ class Layers {
   void add_file(std::string file, Document document);
   /// Lays one override over what is there. Errors: a key that runs through a value that is no map.
   Status apply(const Override& change);
+  /// Says of a key just applied that nobody knows its value before the run, and what would tell. A later
+  /// value takes it back.
+  void leave_open(const std::string& key, std::string what) { open_[key] = std::move(what); }
+  /// The value of `key` comes from elsewhere after all.
+  void close(const std::string& key) { open_.erase(key); }
+  /// What would tell the value of `key`; null when it is known.
+  const std::string* open(std::string_view key) const {
+    const auto found = open_.find(key);
+    return found == open_.end() ? nullptr : &found->second;
+  }
   /// Variables for `${oc.env:…}`; those of this process are asked after.
   void set_environment(std::map<std::string, std::string> variables) { environment_ = std::move(variables); }
 
@@ -84,6 +94,7 @@ class Layers {
   std::vector<Layer> layers_;  ///< bottom first
   std::map<std::string, std::string> environment_;
   OwnResolver resolver_;
+  std::map<std::string, std::string, std::less<>> open_;
 };
 
 }  // namespace headroom

@@ -90,7 +90,7 @@ bool looks_like_overrides(std::string_view text) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = trim(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.empty() || line.front() == '#') continue;
+    if (line.empty() || line.front() == '#' || line.starts_with("--config-")) continue;
     while (!line.empty() && std::string_view("+~'\"").find(line.front()) != std::string_view::npos)
       line.remove_prefix(1);
     std::size_t i = 0;
@@ -100,8 +100,8 @@ bool looks_like_overrides(std::string_view text) {
   return false;
 }
 
-Result<std::vector<Override>> parse_override_list(std::string_view text, const std::string& file) {
-  std::vector<Override> out;
+Result<std::vector<ListedWord>> parse_word_list(std::string_view text, const std::string& file) {
+  std::vector<ListedWord> out;
   for (int number = 1; !text.empty(); ++number) {
     if (number > kMostLines)
       return fail(Error{.message = fmt::format("expected at most {} lines", kMostLines),
@@ -114,8 +114,16 @@ Result<std::vector<Override>> parse_override_list(std::string_view text, const s
     if (!line.empty() && line.back() == '\\') line = trim(line.substr(0, line.size() - 1));
     Result<std::string> word = without_shell_quotes(line);
     if (!word) return fail(Error{.message = word.error().message, .file = file, .line = number, .key = {}});
-    if (word->empty()) continue;
-    HEADROOM_ASSIGN(Override parsed, parse_override(*word, file, number));
+    if (!word->empty()) out.push_back({std::move(*word), number});
+  }
+  return out;
+}
+
+Result<std::vector<Override>> parse_override_list(std::string_view text, const std::string& file) {
+  HEADROOM_ASSIGN(const std::vector<ListedWord> words, parse_word_list(text, file));
+  std::vector<Override> out;
+  for (const ListedWord& word : words) {
+    HEADROOM_ASSIGN(Override parsed, parse_override(word.text, file, word.line));
     out.push_back(std::move(parsed));
   }
   return out;

@@ -37,4 +37,12 @@ bool looks_like_overrides(std::string_view text);
 /// take them. A list of more than 100,000 lines is an error.
 Result<std::vector<Override>> parse_override_list(std::string_view text, const std::string& file);
 
+/// A word of such a list before it is parsed.
+struct ListedWord {
+  std::string text;
+  int line = 0;
+};
+/// The words of such a list, quotes and trailing `\` taken off.
+Result<std::vector<ListedWord>> parse_word_list(std::string_view text, const std::string& file);
+
 }  // namespace headroom

@@ -29,7 +29,8 @@ struct JobOptions {
   bool resumed = false;  ///< the run continues from a checkpoint: optimizer states exist at start
   Versions versions;     ///< those that the user states; what is empty is inferred
   std::map<std::string, std::string>
-      environment;  ///< variables of the launch; the process's own are read after
+      environment;                 ///< variables of the launch (`--env`); the process's own are read after
+  std::vector<std::string> words;  ///< behind `--`: a script's words, a command, or more overrides
 };
 
 /// Files of a run as given, parsed.

@@ -3,16 +3,18 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <iterator>
 
-#include "planner/configuration/override.h"
 #include "planner/frameworks/chatlearn/read.h"
 #include "planner/frameworks/deepspeed_chat/loop.h"
 #include "planner/frameworks/deepspeed_chat/read.h"
+#include "planner/frameworks/input.h"
 #include "planner/frameworks/job/framework.h"
 #include "planner/frameworks/nemo_rl/read.h"
 #include "planner/frameworks/openrlhf/read.h"
-#include "planner/frameworks/settings/arguments.h"
 #include "planner/frameworks/recognised.h"
+#include "planner/frameworks/settings/arguments.h"
+#include "planner/frameworks/shell/launch.h"
 #include "planner/frameworks/torch/read.h"
 #include "planner/frameworks/trl/loops.h"
 #include "planner/frameworks/trl/read.h"
@@ -113,6 +115,8 @@ const Framework* find_framework(std::string_view name) {
 
 namespace {
 
+constexpr std::size_t kLargestConfiguration = 8 << 20;
+
 std::string known_names() {
   std::string names;
   for (const Framework& framework : frameworks())
@@ -120,29 +124,98 @@ std::string known_names() {
   return names;
 }
 
-/// Bounds of a configuration: the largest real ones have some 3,000 values.
-constexpr ReadLimits kLimits{.bytes = 8 << 20, .nodes = 400'000, .depth = 100};
+const Framework* detected(const JobInput& input) {
+  for (const Framework& framework : frameworks())
+    if (framework.detect(input)) return &framework;
+  return nullptr;
+}
 
-/// A list of `key=value` words is no YAML: its text alone is kept, as one scalar.
-Result<JobInput> read_files(std::span<const std::string> paths) {
-  JobInput input;
-  for (const std::string& path : paths) {
-    HEADROOM_ASSIGN(std::string text, read_text(path, kLimits.bytes));
-    Document document = Document::scalar("");
-    if (!looks_like_overrides(text)) {
-      HEADROOM_ASSIGN(document, parse_document(text, path, kLimits));
+std::string lines_of(const std::vector<const JobInput::File*>& files) {
+  std::string out;
+  for (const JobInput::File* file : files)
+    out += fmt::format("{}{} (line {})", out.empty() ? "" : ", ", file->launch->program,
+                       file->launch->place.line);
+  return out;
+}
+
+/// The one of a script's runs that a framework knows; the others are told.
+Result<JobInput::File> choose(InputChoices choices, const std::string& path, std::vector<Notice>& notices) {
+  notices.insert(notices.end(), std::make_move_iterator(choices.notices.begin()),
+                 std::make_move_iterator(choices.notices.end()));
+  if (!choices.script) return std::move(choices.files.front());
+  const JobInput::File* chosen = nullptr;
+  std::vector<const JobInput::File*> others, unknown;
+  for (const JobInput::File& file : choices.files) {
+    JobInput alone;
+    alone.files.push_back(file);
+    if (detected(alone) == nullptr) {
+      unknown.push_back(&file);
+    } else if (chosen == nullptr) {
+      chosen = &file;
+    } else {
+      others.push_back(&file);
     }
-    input.files.push_back({.path = path, .document = std::move(document), .text = std::move(text)});
   }
-  return input;
+  if (chosen == nullptr) chosen = &choices.files.front();  // a framework named by the user may know it
+  if (!others.empty())
+    notices.push_back({.file = path,
+                       .line = chosen->launch->place.line,
+                       .key = {},
+                       .message = fmt::format("only this run is judged, not {}", lines_of(others))});
+  if (!chosen->launch->certain)
+    notices.push_back({.file = path,
+                       .line = chosen->launch->place.line,
+                       .key = {},
+                       .message = "a test that can't be followed decides whether this run starts"});
+  return *chosen;
+}
+
+}  // namespace
+
+namespace {
+
+/// The run that each of `choices` stands for, read as one.
+Result<ReadJob> read_chosen(std::vector<std::pair<std::string, InputChoices>> all,
+                            const JobOptions& options) {
+  JobInput input;
+  std::vector<Notice> notices;
+  JobOptions rest = options;
+  for (auto& [path, choices] : all) {
+    if (choices.script) rest.words.clear();  // they were the script's
+    HEADROOM_ASSIGN(JobInput::File file, choose(std::move(choices), path, notices));
+    input.files.push_back(std::move(file));
+  }
+  rest.overrides.insert(rest.overrides.end(), rest.words.begin(), rest.words.end());
+  rest.words.clear();
+  HEADROOM_ASSIGN(ReadJob out, read_job(input, rest));
+  out.warnings.insert(out.warnings.begin(), std::make_move_iterator(notices.begin()),
+                      std::make_move_iterator(notices.end()));
+  return out;
 }
 
 }  // namespace
 
 Result<ReadJob> read_job(std::span<const std::string> paths, const JobOptions& options) {
   if (paths.empty()) return fail("expected a configuration file, found none");
-  HEADROOM_ASSIGN(const JobInput input, read_files(paths));
-  return read_job(input, options);
+  std::vector<std::pair<std::string, InputChoices>> all;
+  for (const std::string& path : paths) {
+    if (path == kCommandLine) {
+      HEADROOM_ASSIGN(InputChoices choices, read_command_line(options));
+      all.emplace_back(path, std::move(choices));
+      continue;
+    }
+    HEADROOM_ASSIGN(std::string text, read_text(path, kLargestConfiguration));
+    HEADROOM_ASSIGN(InputChoices choices, read_input(std::move(text), path, options));
+    all.emplace_back(path, std::move(choices));
+  }
+  return read_chosen(std::move(all), options);
+}
+
+Result<ReadJob> read_job_text(std::string text, const std::string& name, const JobOptions& options) {
+  std::vector<std::pair<std::string, InputChoices>> all;
+  HEADROOM_ASSIGN(InputChoices choices, read_input(std::move(text), name, options));
+  all.emplace_back(name, std::move(choices));
+  return read_chosen(std::move(all), options);
 }
 
 Result<ReadJob> read_job(const JobInput& input, const JobOptions& options) {
@@ -152,13 +225,21 @@ Result<ReadJob> read_job(const JobInput& input, const JobOptions& options) {
       return fail(fmt::format("--framework: expected one of {}, found {}", known_names(), options.framework));
     return framework->read(input, options);
   }
-  for (const Framework& framework : frameworks())
-    if (framework.detect(input)) return framework.read(input, options);
+  if (const Framework* framework = detected(input)) return framework->read(input, options);
   if (const auto known = recognise(input))
     return fail(Error{.message = fmt::format("{}: {} is recognised but not read yet", known->framework, known->form),
                       .file = known->file.empty() ? input.files.back().path : known->file,
                       .line = known->line,
                       .key = {}});
+  for (const JobInput::File& file : input.files)
+    if (file.launch != nullptr)
+      return fail(Error{
+          .message = fmt::format("{} is no program of a framework that Headroom knows; expected one of {} "
+                                 "(--framework says which)",
+                                 file.launch->program, known_names()),
+          .file = file.path,
+          .line = file.launch->place.line,
+          .key = {}});
   return fail(
       Error{.message = fmt::format("no known framework's keys are in it; expected a configuration of {} "
                                    "(--framework says which)",

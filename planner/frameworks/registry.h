@@ -42,9 +42,13 @@ std::vector<const LoopKind*> loops();
 /// By name; null when unknown.
 const Framework* find_framework(std::string_view name);
 
-/// Reads `paths` (later laid over earlier), finds their framework and reads the Job. Errors: a file that
+/// Reads `paths` (later laid over earlier; `--` is the command in `options.words`; of a script the run that a
+/// framework knows), finds their framework and reads the Job. Errors: a file that
 /// can't be read, a framework that can't be told (the message lists those known), or the framework's own.
 Result<ReadJob> read_job(std::span<const std::string> paths, const JobOptions& options);
+
+/// The same of one text that is no file's (standard input), named `name`.
+Result<ReadJob> read_job_text(std::string text, const std::string& name, const JobOptions& options);
 
 /// The same of files that are already read.
 Result<ReadJob> read_job(const JobInput& input, const JobOptions& options);

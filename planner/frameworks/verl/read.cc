@@ -8,8 +8,11 @@
 #include "models/base/nearest.h"
 #include "planner/configuration/override.h"
 #include "planner/configuration/value_grammar.h"
+#include "planner/frameworks/shell/launch.h"
 #include "planner/frameworks/verl/job.h"
 #include "planner/frameworks/verl/keys.h"
+#include "planner/frameworks/verl/lay.h"
+#include "planner/frameworks/verl/named.h"
 #include "planner/frameworks/verl/recording.h"
 
 namespace headroom::verl {
@@ -17,48 +20,6 @@ namespace {
 
 constexpr std::size_t kMostSuggestions = 20;
 constexpr std::string_view kOwnSection = "headroom.";
-
-bool is_list_of_overrides(const JobInput::File& file) {
-  return file.document.is_scalar() || looks_like_overrides(file.text);
-}
-
-/// Hydra's `--config-name` and `defaults:` can choose Megatron, as `model_engine` does in new releases.
-bool names_megatron(const JobInput& input) {
-  for (const JobInput::File& file : input.files) {
-    const Document* defaults = file.document.find("defaults");
-    if (defaults == nullptr || !defaults->is_list()) continue;
-    for (const Document& item : defaults->items())
-      if (item.is_scalar() && item.text().find("megatron") != std::string::npos) return true;
-  }
-  return false;
-}
-
-Result<Layers> lay(const JobInput& input, const JobOptions& options) {
-  Layers layers;
-  for (const JobInput::File& file : input.files) {
-    if (is_recording(file.document)) {
-      HEADROOM_TRY(lay_recording(file, layers));
-      continue;
-    }
-    if (!is_list_of_overrides(file)) {
-      if (!file.document.is_map())
-        return fail(Error{.message = "expected a map of verl's keys at the top",
-                          .file = file.path,
-                          .line = file.document.line(),
-                          .key = {}});
-      layers.add_file(file.path, file.document);
-      continue;
-    }
-    HEADROOM_ASSIGN(const std::vector<Override> list, parse_override_list(file.text, file.path));
-    for (const Override& change : list) HEADROOM_TRY(layers.apply(change));
-  }
-  for (const std::string& text : options.overrides) {
-    HEADROOM_ASSIGN(const Override change, parse_override(text, "--set"));
-    HEADROOM_TRY(layers.apply(change));
-  }
-  layers.set_environment(options.environment);
-  return layers;
-}
 
 bool matches(Type type, const Document& value) {
   if (value.is_null()) return true;
@@ -324,6 +285,12 @@ std::vector<std::string> effective_overrides(const JobOptions& options) {
 
 bool detect(const JobInput& input) {
   for (const JobInput::File& file : input.files) {
+    if (file.launch != nullptr) {
+      if (file.launch->module && is_trainer(file.launch->program)) return true;
+      for (const shell::Word& word : file.launch->words)
+        if (word.text.find("actor_rollout_ref.") < word.text.find('=')) return true;
+      continue;
+    }
     if (is_list_of_overrides(file)) {
       if (file.text.find("actor_rollout_ref.") != std::string::npos) return true;
       continue;
@@ -333,14 +300,12 @@ bool detect(const JobInput& input) {
   return false;
 }
 
-Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
-  HEADROOM_ASSIGN(Layers layers, lay(input, options));
-  if (names_megatron(input) && !layers.given("model_engine"))
-    HEADROOM_TRY(layers.apply({.kind = Override::Kind::set,
-                               .key = "model_engine",
-                               .value = Document::scalar("megatron", 0, true),
-                               .file = input.files.front().path,
-                               .line = 1}));
+Result<ReadJob> read(const JobInput& input, const JobOptions& given) {
+  HEADROOM_ASSIGN(Laid laid, lay(input, given));
+  Layers& layers = laid.layers;
+  JobOptions options = given;
+  options.environment = laid.environment;
+  if (!options.model.empty()) layers.close("actor_rollout_ref.model.path");
   auto settings = std::make_shared<Settings>();
   ReadJob out;
   Versions stated;
@@ -362,7 +327,9 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
                       inferred.because.empty() ? "the newest known; no key tells" : inferred.because));
     }
   }
-  layers.set_defaults(defaults(version));
+  Document below = defaults(version);
+  for (const std::string& name : laid.named) lay_over(below, named_settings(name, version));
+  layers.set_defaults(std::move(below));
   Values values(layers);
   *settings = read_settings(values, version, options, folder_of(input));
   settings->versions = stated_versions(values, options);

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/frameworks/read_job.h"
+
+namespace headroom {
+
+/// The name that stands for a command behind `--` where a file is expected.
+inline constexpr std::string_view kCommandLine = "--";
+
+/// What one CONFIG may be read as: a configuration is one thing; a script is one a run that it starts, those
+/// first that no unknown test decides; a list of overrides is kept as text.
+struct InputChoices {
+  std::vector<JobInput::File> files;
+  std::vector<Notice> notices;  ///< what the script leaves open
+  bool script = false;
+};
+
+/// `text` of the file `path`. Errors: broken YAML or shell syntax, a script that starts no Python program.
+Result<InputChoices> read_input(std::string text, const std::string& path, const JobOptions& options);
+
+/// The command in `options.words`.
+Result<InputChoices> read_command_line(const JobOptions& options);
+
+}  // namespace headroom

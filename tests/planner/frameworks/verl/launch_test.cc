@@ -1,0 +1,134 @@
+#include "planner/frameworks/shell/launch.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "planner/frameworks/input.h"
+#include "planner/frameworks/registry.h"
+#include "planner/frameworks/verl/read.h"
+
+namespace headroom {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kWords =
+    " algorithm.adv_estimator=grpo actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct"
+    " actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4"
+    " actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4 actor_rollout_ref.rollout.name=vllm"
+    " trainer.n_gpus_per_node=8";
+
+Result<ReadJob> script(const std::string& text, JobOptions options = {}) {
+  return read_job_text(text, "run.sh", options);
+}
+
+std::string complaint(const std::string& text, JobOptions options = {}) {
+  const auto read = script(text, std::move(options));
+  EXPECT_FALSE(read) << text;
+  return read ? "" : read.error().text();
+}
+
+const verl::Settings& settings(const Result<ReadJob>& read) {
+  return verl::settings_of(*read);
+}
+
+TEST(VerlLaunch, ReadsAScriptLikeItsConfiguration) {
+  const auto read = script("BS=64\npython3 -m verl.trainer.main_ppo data.train_batch_size=$((BS * 8)) \\\n " +
+                           std::string(kWords) + " trainer.experiment_name=x-$(date) \"$@\"");
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(settings(read).train_batch_size, 512);
+}
+
+TEST(VerlLaunch, TakesWordsBehindTheDashes) {
+  JobOptions options;
+  options.words = {"trainer.nnodes=2"};
+  const auto read = script("python3 -m verl.trainer.main_ppo" + std::string(kWords) + " $@", options);
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(settings(read).nodes, 2);
+}
+
+TEST(VerlLaunch, ReadsACommand) {
+  JobOptions options;
+  options.words = {"python3", "-m", "verl.trainer.main_ppo"};
+  std::string words = kWords;
+  for (std::size_t at = 0; (at = words.find(" ", at)) != std::string::npos; ++at)
+    options.words.push_back(words.substr(at + 1, words.find(' ', at + 1) - at - 1));
+  const std::vector<std::string> paths{std::string(kCommandLine)};
+  const auto read = read_job(paths, options);
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(read->job.framework, "verl");
+}
+
+TEST(VerlLaunch, AsksForWhatDecidesAlone) {
+  const std::string start = "python3 -m verl.trainer.main_ppo" + std::string(kWords);
+  EXPECT_EQ(complaint("set -x\n" + start + " \\\n trainer.nnodes=$NNODES"),
+            "run.sh:3: trainer.nnodes: $NNODES: nothing sets it; give --env NNODES=VALUE");
+  EXPECT_TRUE(script(start + " critic.optim.lr=$LR critic.ppo_epochs=$E trainer.project_name=$P"));
+  JobOptions options;
+  options.environment["NNODES"] = "2";
+  EXPECT_TRUE(script(start + " trainer.nnodes=$NNODES", options));
+  EXPECT_THAT(complaint("python3 -m verl.trainer.main_ppo actor_rollout_ref.rollout.name=vllm "
+                        "actor_rollout_ref.model.path=$M"),
+              HasSubstr("actor_rollout_ref.model.path: $M: nothing sets it"));
+  options = {};
+  options.model = "Qwen/Qwen2.5-0.5B";
+  const auto read = script(start + " actor_rollout_ref.model.path=$M", options);
+  ASSERT_TRUE(read) << read.error().text();
+}
+
+TEST(VerlLaunch, FollowsNamedConfigurations) {
+  const std::string start = "python3 -m verl.trainer.main_ppo --config-path=config ";
+  const auto megatron = script(start + "--config-name='ppo_megatron_trainer.yaml'" + kWords);
+  ASSERT_TRUE(megatron) << megatron.error().text();
+  EXPECT_EQ(settings(megatron).actor.strategy, verl::Strategy::megatron);
+  const auto plain = script(start + "--config-name ppo_trainer" + kWords);
+  EXPECT_EQ(settings(plain).actor.strategy, verl::Strategy::fsdp);
+  EXPECT_THAT(complaint(start + "--config-name=mine" + kWords),
+              HasSubstr("run.sh:1: --config-name: no mine.yaml"));
+}
+
+TEST(VerlLaunch, FollowsDefaultsToFiles) {
+  const auto folder = std::filesystem::temp_directory_path() / "headroom-launch-test";
+  std::filesystem::create_directories(folder / "config");
+  std::ofstream(folder / "config" / "base.yaml")
+      << "defaults: [ppo_megatron_trainer, _self_]\ntrainer: {nnodes: 2}\n";
+  std::ofstream(folder / "config" / "mine.yaml")
+      << "defaults:\n  - base\n  - _self_\ndata: {train_batch_size: 256}\n";
+  std::ofstream(folder / "config" / "loop.yaml") << "defaults: [loop]\n";
+  const auto at = [&](const std::string& name) {
+    return read_job_text(
+        "python3 -m verl.trainer.main_ppo --config-path=config --config-name=" + name + kWords,
+        (folder / "run.sh").string(), {});
+  };
+  const auto read = at("mine");
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(settings(read).nodes, 2);
+  EXPECT_EQ(settings(read).train_batch_size, 256);
+  EXPECT_EQ(settings(read).actor.strategy, verl::Strategy::megatron);
+  EXPECT_THAT(at("loop").error().text(), HasSubstr("20 levels"));
+}
+
+TEST(VerlLaunch, SaysWhichRunsItDoesNotJudge) {
+  const auto read = script("python3 prepare.py\npython3 -m verl.trainer.main_ppo" + std::string(kWords) +
+                           "\npython3 -m verl.trainer.main_ppo" + kWords + " trainer.nnodes=2");
+  ASSERT_TRUE(read) << read.error().text();
+  ASSERT_FALSE(read->warnings.empty());
+  EXPECT_THAT(read->warnings[0].text(),
+              HasSubstr("only this run is judged, not verl.trainer.main_ppo (line 3)"));
+  EXPECT_THAT(complaint("python3 prepare.py"),
+              HasSubstr("run.sh:1: prepare.py is no program of a framework"));
+  EXPECT_THAT(complaint("echo hi"), HasSubstr("starts no Python program"));
+}
+
+TEST(VerlLaunch, TakesTheEnvironmentOfTheLaunch) {
+  const auto read =
+      script("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\npython3 -m verl.trainer.main_ppo" +
+             std::string(kWords));
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(settings(read).allocator_settings, "expandable_segments:True");
+}
+
+}  // namespace
+}  // namespace headroom
