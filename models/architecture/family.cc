@@ -43,6 +43,9 @@ namespace headroom {
   ENTRY(kQwen2Vl)                \
   ENTRY(kQwen3)                  \
   ENTRY(kQwen3Moe)               \
+  ENTRY(kQwen3Vl)                \
+  ENTRY(kQwen3VlMoe)             \
+  ENTRY(kSeedOss)                \
   ENTRY(kSmolLm3)                \
   ENTRY(kStableLm)               \
   ENTRY(kStarcoder2)

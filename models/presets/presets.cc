@@ -121,6 +121,11 @@ Result<const Preset*> look_up_preset(std::string_view name) {
   }
   HEADROOM_ASSIGN(const Preset* preset, only(lower(name)));
   if (preset != nullptr) return preset;
+  // An organisation's copy of a known model is that model.
+  if (const std::string_view alone = last_part(name); alone != name) {
+    HEADROOM_ASSIGN(const Preset* copied, only(lower(alone)));
+    if (copied != nullptr) return copied;
+  }
   const auto near = suggestions(name);
   if (near.empty())
     return fail(fmt::format(

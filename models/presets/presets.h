@@ -32,9 +32,9 @@ std::span<const Preset> presets();
 ///   * the hub name, `Qwen/Qwen2.5-7B-Instruct`;
 ///   * the model's name alone, `qwen2.5-7b-instruct`;
 ///   * a local path that ends in either: `/data/models/Qwen2.5-7B-Instruct/`, `$HOME/models/Qwen/Qwen2.5-7B`.
-/// A hub name of another organisation is not taken for the model: what `someone/Qwen2.5-7B` holds is not
-/// known. Errors: an unknown name (up to three nearest ones are suggested), a name without organisation that
-/// stands for presets that differ (all are listed).
+/// Another organisation's copy of a model (`unsloth/Qwen2.5-7B`) is taken for that model. Errors: an unknown
+/// name (up to three nearest ones are suggested), a name without organisation that stands for presets that
+/// differ (all are listed).
 Result<const Preset*> look_up_preset(std::string_view name);
 
 /// The `config.json` facts of `look_up_preset(name)`, for `make_architecture`.

@@ -101,10 +101,10 @@ TEST(LookUpPreset, NamesTheNearestOnAMiss) {
   EXPECT_THAT(dash.error().message, HasSubstr("meta-llama/Llama-2-7b-hf"));
 }
 
-TEST(LookUpPreset, DoesNotTakeAnotherOrganisationsModelForTheKnownOne) {
-  const auto other = find_preset("someone/Qwen2.5-7B-Instruct");
-  ASSERT_FALSE(other);
-  EXPECT_THAT(other.error().message, HasSubstr("nearest: Qwen/Qwen2.5-7B-Instruct"));
+TEST(LookUpPreset, TakesAnOrganisationsCopyForTheModel) {
+  const auto copy = look_up_preset("someone/Qwen2.5-7B-Instruct");
+  ASSERT_TRUE(copy) << copy.error().message;
+  EXPECT_EQ(*copy, *look_up_preset("Qwen/Qwen2.5-7B-Instruct"));
 }
 
 TEST(LookUpPreset, WithoutANearOneSaysWhatToDo) {
