@@ -153,6 +153,30 @@ Status within_the_card(const Limits& limits) {
   return check(limits.budget);
 }
 
+/// Where another release that the run may be meant for ends with another verdict, that is told too.
+Status tell_alternative(const ReadJob& other, const Run& run, const Executor& executor, Report& report) {
+  Result<Report> predicted = executor(other.job, run.hardware);
+  if (!predicted) return {};  // what can't be predicted there has no verdict
+  judge(*predicted, run.limits);
+  HEADROOM_TRY(settle_cached_memory(*predicted, other.job, run.hardware, run.limits));
+  leave_undetermined(*predicted, other.job.not_modelled);
+  const auto verdict = [](const Report& one) {
+    return one.fits ? "fits" : undetermined(one).empty() ? "does not fit" : "is undetermined";
+  };
+  if (std::string_view(verdict(*predicted)) == verdict(report)) return {};
+  const PeakPlace place = highest(*predicted);
+  Warning warning;
+  warning.code = "release";
+  warning.message = fmt::format(
+      "nothing tells whether this is a run of {0} {1}: there it {2} ({3} at most in {4}); --set "
+      "headroom.versions.{0}=… says which",
+      other.job.framework, other.job.versions.framework, verdict(*predicted),
+      format_gib(place.phase == nullptr ? 0 : place.phase->peak_device),
+      place.phase == nullptr ? "" : place.phase->phase);
+  report.warnings.push_back(std::move(warning));
+  return {};
+}
+
 }  // namespace
 
 Limits limits_of(const Common& common, const Hardware& hardware) {
@@ -177,7 +201,14 @@ Result<Run> load_run(const std::string& path, const Common& common, Streams& str
                         .file = {},
                         .key = "--include-path"});
   Run run;
-  HEADROOM_ASSIGN(run.read, read(path, job_options(common), streams));
+  JobOptions options = job_options(common);
+  HEADROOM_ASSIGN(run.read, read(path, options, streams));
+  if (path != "-")  // standard input is read once
+    for (const std::string& release : run.read.alternatives) {
+      options.versions.framework = release;
+      Result<ReadJob> other = read(path, options, streams);
+      if (other) run.alternatives.push_back(std::move(*other));
+    }
   run.framework = find_framework(run.read.job.framework);
   if (Status valid = validate_job(run.read.job); !valid)
     return fail(placed(std::move(valid.error()), path == "-" ? kStandardInput : path));
@@ -237,6 +268,7 @@ Result<Report> predict(const Run& run, const Executor& executor) {
   HEADROOM_TRY(settle_cached_memory(report, capped, run.hardware, run.limits));
   leave_undetermined(report, run.read.job.not_modelled);
   quiet_about_host(report, run);
+  for (const ReadJob& other : run.alternatives) HEADROOM_TRY(tell_alternative(other, run, executor, report));
   return report;
 }
 

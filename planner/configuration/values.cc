@@ -25,6 +25,11 @@ std::string shown(const Document& value) {
   return {};
 }
 
+/// `None` in a YAML is a word; where a number is wanted, what its writer meant is null.
+bool means_null(const Document& value) {
+  return value.is_scalar() && !value.quoted() && value.text() == "None";
+}
+
 bool is_whole(std::string_view text) {
   return text.find_first_of(".eE") == std::string_view::npos;
 }
@@ -62,8 +67,11 @@ void Values::mismatch(std::string_view key, const Document& found, std::string e
 std::optional<std::int64_t> Values::optional_integer(std::string_view key, std::int64_t least,
                                                      std::int64_t most) {
   const Document* found = get(key);
-  if (found == nullptr) return std::nullopt;
-  const auto value = plain(*found).as_int();
+  if (found == nullptr || (grammar_ == Grammar::lenient && means_null(*found))) return std::nullopt;
+  auto value = plain(*found).as_int();
+  // Python counts False and True.
+  if (const auto flag = found->as_bool(); flag && !value && grammar_ == Grammar::lenient)
+    value = *flag ? 1 : 0;
   const bool whole = grammar_ == Grammar::lenient || is_whole(found->text());
   if (value && whole && *value >= least && *value <= most) return value;
   mismatch(key, *found, fmt::format("an integer from {} to {}", least, most));
@@ -77,7 +85,7 @@ std::int64_t Values::integer(std::string_view key, std::int64_t least, std::int6
 
 std::optional<double> Values::optional_number(std::string_view key, double least, double most) {
   const Document* found = get(key);
-  if (found == nullptr) return std::nullopt;
+  if (found == nullptr || (grammar_ == Grammar::lenient && means_null(*found))) return std::nullopt;
   const auto value = plain(*found).as_double();
   if (value && *value >= least && *value <= most) return value;
   mismatch(key, *found, fmt::format("a number from {} to {}", least, most));
@@ -90,16 +98,18 @@ double Values::number(std::string_view key, double least, double most, double fa
 
 bool Values::flag(std::string_view key, bool fallback) {
   const Document* found = get(key);
-  if (found == nullptr) return fallback;
+  if (found == nullptr || (grammar_ == Grammar::lenient && means_null(*found))) return fallback;
   const auto value = plain(*found).as_bool();
   if (value) return *value;
+  if (const auto number = plain(*found).as_double(); number && grammar_ == Grammar::lenient)
+    return *number != 0;
   mismatch(key, *found, "true or false");
   return fallback;
 }
 
 std::optional<std::string> Values::optional_text(std::string_view key) {
   const Document* found = get(key);
-  if (found == nullptr) return std::nullopt;
+  if (found == nullptr || (grammar_ == Grammar::lenient && means_null(*found))) return std::nullopt;
   if (found->is_scalar()) return found->text();
   mismatch(key, *found, "text");
   return std::nullopt;

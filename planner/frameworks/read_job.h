@@ -86,6 +86,8 @@ struct ReadJob {
   std::vector<KeyUse> keys;
   JobInput input;
   std::vector<std::string> overrides;
+  /// Other releases of the framework that the run may as well be meant for, where nothing tells.
+  std::vector<std::string> alternatives = {};
   std::shared_ptr<const FrameworkSettings> settings;
 };
 

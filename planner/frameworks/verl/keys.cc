@@ -411,6 +411,13 @@ constexpr Row kRoot[] = {
     {"trainer.v1.trainer_mode", 's', "sync", M, v9},
     {"trainer.device", 's', "cuda", M, v5},
     {"trainer", 'd', "{}", N},
+    {"rollout.nnodes", 'i', "null", M, v5},  // trainers with pools of their own
+    {"rollout.n_gpus_per_node", 'i', "null", M, v5},
+    {"rollout", 'd', "{}", N, v5},
+    {"async_training.require_batches", 'i', "null", M, v6},
+    {"async_training.use_rollout_log_probs", 'b', "true", M, v6},
+    {"async_training.compute_prox_log_prob", 'b', "false", M, v6},
+    {"async_training", 'd', "{}", N, v6},
     {"distillation.enabled", 'b', "false", U, v8},
     {"distillation", 'd', "{}", N, v8},
     {"model_engine", 's', "null", M, v8},

@@ -251,6 +251,7 @@ Result<Laid> lay(const JobInput& input, const JobOptions& options) {
     if (file.launch != nullptr) {
       std::vector<const shell::Word*> words;
       for (const shell::Word& word : file.launch->words) words.push_back(&word);
+      out.program = file.launch->program;
       HEADROOM_TRY(lay_words(out, words, file.launch->program, folder_of(file.path), options));
       for (const auto& [name, value] : file.launch->environment)
         if (value.known()) out.environment[name] = value.text;

@@ -15,6 +15,7 @@ struct Laid {
   std::vector<std::string> named;  ///< verl's own configurations underneath, lowest first (named.h)
   std::map<std::string, std::string> environment;  ///< variables of the launch
   std::vector<std::string> words;                  ///< every word given, for what names a release
+  std::string program;                             ///< what the launch starts; empty: no launch
 };
 
 /// Follows `--config-name`, `--config-path` and `defaults:`: a file beside the script or configuration, in

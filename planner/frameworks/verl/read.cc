@@ -14,6 +14,7 @@
 #include "planner/frameworks/verl/lay.h"
 #include "planner/frameworks/verl/named.h"
 #include "planner/frameworks/verl/recording.h"
+#include "planner/frameworks/verl/release_hints.h"
 
 namespace headroom::verl {
 namespace {
@@ -22,13 +23,13 @@ constexpr std::size_t kMostSuggestions = 20;
 constexpr std::string_view kOwnSection = "headroom.";
 
 bool matches(Type type, const Document& value) {
-  if (value.is_null()) return true;
+  if (value.is_null() || (value.is_scalar() && value.text() == "None")) return true;
   const Document plain = value.is_scalar() ? Document::scalar(value.text()) : value;
   switch (type) {
     case Type::boolean:
-      return plain.as_bool().has_value();
+      return plain.as_bool().has_value() || plain.as_double().has_value();  // 16 is true
     case Type::integer:
-      return plain.as_int().has_value();
+      return plain.as_int().has_value() || plain.as_bool().has_value();  // False is 0
     case Type::number:
       return plain.as_double().has_value();
     case Type::text:
@@ -238,6 +239,22 @@ void warn_of_short_models(Values& values, const Settings& s) {
                     s.rollout.prompt_length, s.rollout.response_length, most));
 }
 
+/// Trainers of verl's recipes that do more than the step that is modelled.
+void tell_unmodelled_programs(Values& values, const Laid& laid, Settings& settings) {
+  const auto runs = [&](std::string_view name) {
+    return laid.program.find(name) != std::string::npos ||
+           std::find(laid.named.begin(), laid.named.end(), name) != laid.named.end();
+  };
+  const auto tell = [&](const std::string& key, const std::string& what) {
+    values.warn_at(key, what + " is not modelled yet: the verdict is undetermined");
+    settings.not_modelled.push_back(what);
+  };
+  if ((runs("main_prime") || runs("prime_trainer")) && settings.reward.exists)
+    tell("reward_model.enable", "PRIME's reward model, which is trained beside the actor,");
+  if (runs("main_ppo_split") || runs("ppo_trainer_split"))
+    tell("trainer.n_gpus_per_node", "the split placement, with actor and critic on halves of the GPUs,");
+}
+
 std::string folder_of(const JobInput& input) {
   if (input.files.empty()) return {};
   return std::filesystem::path(input.files.front().path).parent_path().string();
@@ -315,25 +332,48 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& given) {
     Values early(layers);
     stated = stated_versions(early, options);
     HEADROOM_TRY(early.status());
-    InferredVersion inferred = infer_version(layers, stated.vllm);
-    version = stated.framework.empty() ? inferred.version : *parse_version(stated.framework);
+    const ReleaseHints hints = stated.framework.empty() ? release_hints(input) : ReleaseHints{};
+    const bool settled = !hints.verl.empty() && hints.verl.find("dev") == std::string::npos;
+    ReleaseClues clues{.vllm = stated.vllm.empty() ? hints.vllm : stated.vllm,
+                       .development = settled ? "" : hints.verl,
+                       .program = laid.program,
+                       .words = laid.words};
+    InferredVersion inferred = infer_version(layers, clues);
+    version = !stated.framework.empty() ? *parse_version(stated.framework)
+              : settled                 ? *parse_version(hints.verl)
+                                        : inferred.version;
     if (version >= kUnread)
       assumptions.push_back(
           fmt::format("verl {} works like the newest release that was read", to_string(version)));
-    if (stated.framework.empty()) {
+    if (settled) assumptions.push_back(fmt::format("verl {} ({})", to_string(version), hints.because));
+    if (stated.framework.empty() && !settled) {
       out.warnings = std::move(inferred.conflicts);
-      assumptions.push_back(
-          fmt::format("verl {} ({})", to_string(version),
-                      inferred.because.empty() ? "the newest known; no key tells" : inferred.because));
+      std::string because = hints.verl.empty() && hints.vllm.empty() ? "" : hints.because + ", ";
+      because += inferred.because.empty() ? "the newest known; no key tells" : inferred.because;
+      assumptions.push_back(fmt::format("verl {} ({})", to_string(version), because));
+      if (inferred.oldest) out.alternatives.push_back(to_string(*inferred.oldest));
     }
+    if (stated.vllm.empty()) stated.vllm = hints.vllm;
   }
+  // A name of the first releases for what is the asynchronous SGLang rollout.
+  const std::string rollout_name = "actor_rollout_ref.rollout.name";
+  if (const auto engine = layers.get(rollout_name); engine && *engine && (*engine)->value.is_scalar() &&
+                                                    (*engine)->value.text() == "sglang_async" &&
+                                                    version < Version{0, 5, 0})
+    HEADROOM_TRY(layers.apply({.kind = Override::Kind::set,
+                               .key = rollout_name,
+                               .value = Document::scalar("sglang", (*engine)->line, true),
+                               .file = (*engine)->file,
+                               .line = (*engine)->line}));
   Document below = defaults(version);
   for (const std::string& name : laid.named) lay_over(below, named_settings(name, version));
   layers.set_defaults(std::move(below));
   Values values(layers);
   *settings = read_settings(values, version, options, folder_of(input));
   settings->versions = stated_versions(values, options);
+  if (settings->versions.vllm.empty()) settings->versions.vllm = stated.vllm;
   complete_versions(version, settings->versions);
+  tell_unmodelled_programs(values, laid, *settings);
   if (stated.vllm.empty() && settings->rollout.name == "vllm")
     assumptions.push_back(fmt::format("vLLM {}, PyTorch {} (the release's container image)",
                                       settings->versions.vllm, settings->versions.torch));

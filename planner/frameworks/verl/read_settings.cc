@@ -25,6 +25,8 @@ Settings SettingsReader::read() {
   critic();
   reward();
   trainer();
+  pools();
+  if (s_.train_batch_size == 0) v_.fail_at("data.train_batch_size", "expected at least 1, found 0");
   models();
   s_.assumptions = std::move(assumptions_);
   return std::move(s_);
@@ -64,13 +66,33 @@ void SettingsReader::hardware() {
   if (options_.gpus_per_node) s_.gpus_per_node = *options_.gpus_per_node;
   const std::string device = v_.text("trainer.device", "cuda");
   if (device != "cuda") v_.fail_at("trainer.device", fmt::format("expected cuda, found {}", device));
-  if (!v_.flag("actor_rollout_ref.hybrid_engine", true))
-    v_.fail_at("actor_rollout_ref.hybrid_engine",
-               "expected true (the only layout that verl supports), found false");
+}
+
+/// Trainers that run one step off, or fully asynchronously, have pools of their own: the trainer's GPUs are
+/// `trainer`'s, the rollout's stand in a section `rollout` of their own.
+void SettingsReader::pools() {
+  const std::string hybrid = "actor_rollout_ref.hybrid_engine";
+  if (v_.flag(hybrid, true)) return;
+  EngineSettings& e = s_.rollout;
+  e.nodes = v_.integer("rollout.nnodes", 1, 1'000'000, e.nodes);
+  e.gpus_per_node = v_.integer("rollout.n_gpus_per_node", 1, 1024, e.gpus_per_node);
+  if (e.nodes == 0)
+    v_.fail_at(
+        hybrid,
+        "expected GPUs for the rollout (rollout.nnodes and rollout.n_gpus_per_node), since false keeps it "
+        "off the trainer's");
+  s_.trainer_mode = "separate_async";
+  s_.v1 = false;
+  // Fully asynchronous: batches arrive as they are done, and the rollout's own log-probs are used.
+  if (s_.train_batch_size == 0)
+    s_.train_batch_size = s_.actor.mini_batch * v_.integer("async_training.require_batches", 1, kMost, 1);
+  if (v_.layers().given("async_training") || v_.optional_integer("async_training.require_batches", 1, kMost))
+    s_.bypass_mode = v_.flag("async_training.use_rollout_log_probs", true) &&
+                     !v_.flag("async_training.compute_prox_log_prob", false);
 }
 
 void SettingsReader::batch() {
-  s_.train_batch_size = v_.integer("data.train_batch_size", 1, kMost, 1024);
+  s_.train_batch_size = v_.integer("data.train_batch_size", 0, kMost, 1024);
   s_.gen_batch_size = v_.integer("data.gen_batch_size", 1, kMost, 0);
   s_.prompt_length = v_.integer("data.max_prompt_length", 1, kMost, 512);
   s_.response_length = v_.integer("data.max_response_length", 1, kMost, 512);
@@ -79,7 +101,8 @@ void SettingsReader::batch() {
 
 void SettingsReader::algorithm() {
   const std::string key = "algorithm.adv_estimator";
-  const std::string estimator = v_.text(key, "gae");
+  // Null in trainers that have no advantages, and so no critic (SPIN, SPPO).
+  const std::string estimator = v_.text(key, "none");
   s_.critic_estimator = estimator == "gae";
   // verl makes a critic for GAE alone, and otherwise where critic.enable says so.
   if (!is_one_of(estimator, kEstimators) && !v_.optional_text("critic.enable"))

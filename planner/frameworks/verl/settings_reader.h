@@ -34,6 +34,7 @@ class SettingsReader {
   // --- The run: read_settings.cc
 
   void hardware();
+  void pools();
   void batch();
   void algorithm();
   void trainer();

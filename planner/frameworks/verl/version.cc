@@ -4,6 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <set>
+
+#include "planner/frameworks/verl/schema.h"
 
 namespace headroom::verl {
 namespace {
@@ -16,40 +20,28 @@ struct Clue {
   Version since, until;
 };
 
+// Only what the schema (schema.h) does not tell: values, and keys that a release still has and no longer
+// reads.
 constexpr std::array kClues = {
-    Clue{"trainer.use_v1", "", {0, 9, 0}, kNever},
-    Clue{"trainer.v1", "", {0, 9, 0}, kNever},
-    Clue{"reward.reward_model.enable", "", {0, 7, 1}, kNever},
-    Clue{"reward.reward_model.model_path", "", {0, 7, 1}, kNever},
-    Clue{"reward.num_workers", "", {0, 7, 1}, kNever},
     Clue{"reward_model.enable", "", kOldest, {0, 7, 1}},
     Clue{"reward_model.model.path", "", kOldest, {0, 7, 1}},
     Clue{"reward_model.reward_manager", "", kOldest, {0, 7, 1}},
-    Clue{"critic.fsdp", "", {0, 8, 0}, kNever},
-    Clue{"critic.model.fsdp_config", "", kOldest, {0, 8, 0}},
-    Clue{"trainer.use_legacy_worker_impl", "", {0, 5, 0}, {0, 8, 0}},
-    Clue{"actor_rollout_ref.rollout.update_weights_bucket_megabytes", "", {0, 5, 0}, {0, 7, 1}},
-    Clue{"actor_rollout_ref.rollout.checkpoint_engine", "", {0, 7, 1}, kNever},
     Clue{"actor_rollout_ref.rollout.load_format", "dummy_dtensor", kOldest, {0, 6, 0}},
     Clue{"actor_rollout_ref.rollout.load_format", "dummy_megatron", kOldest, {0, 6, 0}},
     Clue{"actor_rollout_ref.rollout.load_format", "dummy_hf", kOldest, {0, 6, 0}},
     Clue{"actor_rollout_ref.rollout.mode", "sync", kOldest, {0, 7, 0}},
-    Clue{"actor_rollout_ref.rollout.nnodes", "", {0, 7, 0}, kNever},
-    Clue{"actor_rollout_ref.rollout.logprobs_mode", "", {0, 7, 0}, kNever},
-    Clue{"actor_rollout_ref.actor.fsdp_config.model_dtype", "", {0, 6, 0}, kNever},
-    Clue{"actor_rollout_ref.actor.fsdp_config.grad_offload", "", kOldest, {0, 4, 0}},
-    Clue{"actor_rollout_ref.actor.checkpoint.contents", "", kOldest, {0, 5, 0}},
+    Clue{"actor_rollout_ref.rollout.name", "sglang_async", kOldest, {0, 5, 0}},
     Clue{"actor_rollout_ref.actor.ppo_micro_batch_size", "", kOldest, {0, 8, 0}},
     Clue{"critic.ppo_micro_batch_size", "", kOldest, {0, 8, 0}},
-    Clue{"actor_rollout_ref.rollout.layered_summon", "", {0, 4, 0}, kNever},
-    Clue{"actor_rollout_ref.actor.calculate_sum_pi_squared", "", {0, 8, 0}, kNever},
-    Clue{"actor_rollout_ref.model.tiled_mlp", "", {0, 7, 0}, kNever},
-    Clue{"actor_rollout_ref.model.mtp", "", {0, 8, 0}, kNever},
-    Clue{"distillation", "", {0, 8, 0}, kNever},
-    Clue{"trainer.val_generations_to_log_to_wandb", "", kOldest, {0, 4, 0}},
-    Clue{"ray_init", "", kOldest, {0, 6, 0}},
-    Clue{"ray_kwargs", "", {0, 6, 0}, kNever},
-    Clue{"model_engine", "", {0, 8, 0}, kNever},
+};
+
+/// Programs by a part of their module, with the releases that have them.
+constexpr std::array kPrograms = {
+    Clue{"recipe.", "", {0, 4, 0}, {0, 7, 1}},
+    Clue{"verl.experimental.fully_async_policy", "", {0, 7, 1}, kNever},
+    Clue{"verl.experimental.one_step_off_policy", "", {0, 7, 1}, kNever},
+    Clue{"verl.trainer.main_ppo_sync", "", {0, 8, 0}, kNever},
+    Clue{"main_ppo_split", "", kOldest, {0, 8, 0}},
 };
 
 /// The releases, oldest first, each with the libraries of its published container image.
@@ -75,51 +67,142 @@ bool matches(const Layers& layers, const Clue& clue) {
   return clue.value.empty() || (*found)->value.text() == clue.value;
 }
 
+
+
+/// One clue and the releases that agree with it.
+struct Vote {
+  std::string key;
+  Releases releases = 0;
+  bool word = false;  ///< no key, but a program or a version
+};
+
+Releases between(const Version& since, const Version& until) {
+  Releases out = 0;
+  for (std::size_t i = 0; i < schema_releases().size(); ++i)
+    if (since <= schema_releases()[i] && schema_releases()[i] < until) out |= Releases{1} << i;
+  return out;
+}
+
+void vote(std::vector<Vote>& votes, std::string key, Releases releases, bool word = false) {
+  if (releases != 0 && releases != all_releases()) votes.push_back({std::move(key), releases, word});
+}
+
+std::vector<Vote> votes_of(const Layers& layers, const ReleaseClues& clues) {
+  std::vector<Vote> votes;
+  std::set<std::string> added;
+  for (const std::string& word : clues.words) {
+    if (!word.starts_with('+') || word.starts_with("++")) continue;
+    const std::string key = word.substr(1, word.find('=') - 1);
+    added.insert(key);
+    const Releases having = releases_with(key);
+    if (having != 0) vote(votes, "+" + key, all_releases() & ~having);
+  }
+  for (const Layers::Leaf& leaf : layers.given_leaves()) {
+    if (leaf.value->is_null() || added.contains(leaf.key)) continue;
+    vote(votes, leaf.key, releases_with(leaf.key));
+  }
+  for (const Clue& clue : kClues)
+    if (matches(layers, clue)) vote(votes, std::string(clue.key), between(clue.since, clue.until));
+  for (const Clue& program : kPrograms)
+    if (!clues.program.empty() && clues.program.find(program.key) != std::string::npos)
+      vote(votes, clues.program, between(program.since, program.until), true);
+  if (const auto version = parse_version(clues.development); version && !clues.development.empty()) {
+    const Releases now = release_bit(*version);
+    vote(votes, "verl " + clues.development, now | (now >> 1), true);
+  }
+  return votes;
+}
+
+std::optional<Version> newest_of(Releases releases) {
+  std::optional<Version> found;
+  for (std::size_t i = 0; i < schema_releases().size(); ++i)
+    if (((releases >> i) & 1) != 0 && (!found || schema_releases()[i] <= kNewest))
+      found = schema_releases()[i];
+  return found;
+}
+
+Version oldest_of(Releases releases) {
+  for (std::size_t i = 0; i < schema_releases().size(); ++i)
+    if (((releases >> i) & 1) != 0) return schema_releases()[i];
+  return kOldest;
+}
+
+/// Of `releases`, those whose image is no newer than that vLLM; the oldest one when all are.
+Releases with_vllm(Releases releases, const Version& vllm) {
+  Releases out = 0;
+  for (std::size_t i = 0; i < schema_releases().size(); ++i) {
+    if (((releases >> i) & 1) == 0) continue;
+    Versions image;
+    complete_versions(schema_releases()[i], image);
+    if (out == 0 || *parse_version(image.vllm) <= vllm) out = Releases{1} << i;
+  }
+  return out;
+}
+
+/// The clues that keep out the releases around the chosen ones, two at most.
+std::string because_of(const std::vector<Vote>& votes, Releases chosen) {
+  std::string out;
+  int told = 0;
+  for (const bool older : {true, false}) {
+    const Vote* best = nullptr;
+    Releases excluded = 0;
+    for (const Vote& one : votes) {
+      if ((one.releases & chosen) == 0) continue;
+      Releases beside = all_releases() & ~one.releases;
+      const Releases low = chosen & (~chosen + 1);
+      beside &= older ? low - 1 : ~(low - 1) & ~chosen;
+      if (std::popcount(beside) > std::popcount(excluded)) {
+        excluded = beside;
+        best = &one;
+      }
+    }
+    if (best == nullptr || told == 2) continue;
+    const std::string text =
+        best->word ? best->key : fmt::format("{} is a key {}", best->key, describe(best->releases));
+    if (out.find(text) != std::string::npos) continue;
+    out += (out.empty() ? "" : ", ") +
+           (best->key.starts_with('+') ? fmt::format("{} is needed {}", best->key, describe(best->releases))
+                                       : text);
+    ++told;
+  }
+  return out;
+}
+
 }  // namespace
 
-InferredVersion infer_version(const Layers& layers, const std::string& vllm) {
+InferredVersion infer_version(const Layers& layers, const ReleaseClues& clues) {
   InferredVersion out;
-  Version since = kOldest, until = kNever;
-  std::string_view since_key, until_key;
-  for (const Clue& clue : kClues) {
-    if (!matches(layers, clue)) continue;
-    if (clue.since > since) {
-      since = clue.since;
-      since_key = clue.key;
-    }
-    if (clue.until < until) {
-      until = clue.until;
-      until_key = clue.key;
-    }
+  const std::vector<Vote> votes = votes_of(layers, clues);
+  const auto vllm = parse_version(clues.vllm);
+  std::size_t fewest = votes.size() + 1;
+  Releases agreeing = 0;
+  for (std::size_t i = 0; i < schema_releases().size(); ++i) {
+    const Releases release = Releases{1} << i;
+    const auto against = static_cast<std::size_t>(std::count_if(
+        votes.begin(), votes.end(), [&](const Vote& one) { return (one.releases & release) == 0; }));
+    if (against > fewest) continue;
+    agreeing = against < fewest ? release : agreeing | release;
+    fewest = against;
   }
-  if (since >= until) {
-    Notice notice{.file = {}, .line = 0, .key = std::string(until_key), .message = {}};
-    layers.locate(until_key, notice.file, notice.line);
-    notice.message = fmt::format(
-        "is a key of verl before {}, but {} is one of {} and later; read as the later one "
-        "(headroom.versions.verl says which)",
-        to_string(until), since_key, to_string(since));
+  const Releases chosen = vllm ? with_vllm(agreeing, *vllm) : agreeing;
+  out.version = *newest_of(chosen);
+  if (vllm) out.because = fmt::format("vLLM {}", clues.vllm);
+  const std::string why = because_of(votes, vllm ? agreeing : chosen);
+  if (!why.empty()) out.because += (out.because.empty() ? "" : ", ") + why;
+  if (!vllm && oldest_of(agreeing) != out.version) out.oldest = oldest_of(agreeing);
+  const Releases taken = release_bit(out.version);
+  const auto agrees =
+      std::find_if(votes.begin(), votes.end(), [&](const Vote& one) { return (one.releases & taken) != 0; });
+  for (const Vote& one : votes) {
+    if ((one.releases & taken) != 0 || agrees == votes.end() || out.conflicts.size() >= 3) continue;
+    Notice notice{.file = {}, .line = 0, .key = one.key, .message = {}};
+    layers.locate(one.key.starts_with('+') ? std::string_view(one.key).substr(1) : std::string_view(one.key),
+                  notice.file, notice.line);
+    notice.message =
+        fmt::format("is a key of verl {}, but {} is one {}; read as {} (headroom.versions.verl says which)",
+                    describe(one.releases), agrees->key, describe(agrees->releases), to_string(out.version));
     out.conflicts.push_back(std::move(notice));
-    until = kNever;
   }
-  const auto given = parse_version(vllm);
-  if (since == kOldest && until == kNever && !given) return out;
-  // The newest release that the keys allow and whose image is no newer than the vLLM that the user runs; the
-  // oldest that they allow when every image is newer.
-  bool found = false;
-  for (const Release& release : kReleases) {
-    if (release.verl < since || release.verl >= until) continue;
-    if (found && given && *parse_version(release.vllm) > *given) break;
-    out.version = release.verl;
-    found = true;
-  }
-  if (given) out.because = fmt::format("vLLM {}", vllm);
-  const auto because = [&](std::string_view key, std::string_view word, const Version& version) {
-    if (!out.because.empty()) out.because += ", ";
-    out.because += fmt::format("{} is there {} {}", key, word, to_string(version));
-  };
-  if (!since_key.empty()) because(since_key, "since", since);
-  if (!until_key.empty() && until != kNever) because(until_key, "until", until);
   return out;
 }
 

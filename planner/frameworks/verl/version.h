@@ -16,7 +16,7 @@ using headroom::Version;
 
 inline constexpr Version kOldest{0, 3, 0};
 inline constexpr Version kUnread{0, 10, 1};  ///< after the newest release that was read
-inline constexpr Version kNewest{0, 9, 0};  ///< what is assumed when nothing tells
+inline constexpr Version kNewest{0, 9, 0};   ///< what is assumed when nothing tells
 inline constexpr Version kNever{999, 0, 0};
 
 /// The release whose keys a configuration has.
@@ -24,12 +24,21 @@ struct InferredVersion {
   Version version = kNewest;
   std::string because;            ///< the clues, for the list of assumptions; empty: none
   std::vector<Notice> conflicts;  ///< clues that contradict each other
+  std::optional<Version> oldest;  ///< the oldest release that agrees as well, when another than `version`
 };
 
-/// Infers verl's version from keys that only some releases have (`clues` in version.cc is the table) and from
-/// the vLLM version. Of the releases that agree with every clue the newest is taken whose image is no newer
-/// than that vLLM.
-InferredVersion infer_version(const Layers& layers, const std::string& vllm);
+/// What stands around the keys and narrows the releases.
+struct ReleaseClues {
+  std::string vllm;         ///< the vLLM release that the user runs
+  std::string development;  ///< a development version (`0.8.0.dev`): this release or the one before
+  std::string program;      ///< the module that is started
+  std::vector<std::string> words = {};  ///< overrides as written: `+key` says that the schema lacks the key
+};
+
+/// Infers verl's version from keys that only some releases have (schema.h, and words in version.cc), from
+/// `+key` words, and from what `clues` say. Taken are the releases that the fewest clues contradict; of those
+/// the newest, and whose image is no newer than the vLLM release where that is known.
+InferredVersion infer_version(const Layers& layers, const ReleaseClues& clues = {});
 
 /// The library releases that a verl release is shipped with; `versions` keeps what it already has.
 void complete_versions(const Version& verl, Versions& versions);

@@ -17,7 +17,7 @@ using Words = std::span<const std::string_view>;
 inline constexpr auto kEstimators = std::to_array<std::string_view>(
     {"gae", "grpo", "grpo_passk", "grpo_vectorized", "reinforce_plus_plus", "reinforce_plus_plus_baseline",
      "remax", "rloo", "rloo_vectorized", "opo", "gpg", "gdpo", "optimal_token_baseline",
-     "tir_optimal_token_baseline"});
+     "tir_optimal_token_baseline", "none"});
 inline constexpr auto kModelEngines = std::to_array<std::string_view>({"dp", "fsdp", "megatron"});
 inline constexpr auto kAttentions =
     std::to_array<std::string_view>({"flash_attention_2", "flash_attention_3", "sdpa", "eager"});

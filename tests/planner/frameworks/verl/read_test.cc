@@ -6,6 +6,8 @@
 
 #include "planner/frameworks/job/file.h"
 #include "planner/frameworks/verl/keys.h"
+#include "planner/frameworks/verl/release_hints.h"
+#include "planner/frameworks/verl/schema.h"
 #include "tests/planner/frameworks/verl/run.h"
 #include "tests/support/data.h"
 
@@ -22,7 +24,7 @@ Layers layers_of(const char* yaml) {
 }
 
 std::string inferred(const char* yaml, const std::string& vllm = "") {
-  return to_string(verl::infer_version(layers_of(yaml), vllm).version);
+  return to_string(verl::infer_version(layers_of(yaml), {.vllm = vllm}).version);
 }
 
 TEST(VerlVersion, ComesFromKeysThatOnlySomeReleasesHave) {
@@ -35,25 +37,51 @@ TEST(VerlVersion, ComesFromKeysThatOnlySomeReleasesHave) {
   EXPECT_EQ(inferred("reward_model: {enable: null}"), "0.9.0");  // nulls of a whole tree tell nothing
   EXPECT_EQ(inferred("data: {train_batch_size: 1}"), "0.9.0");
   EXPECT_EQ(inferred("data: {train_batch_size: 1}", "0.8.2"), "0.3.0");
-  EXPECT_EQ(inferred("data: {train_batch_size: 1}", "0.11.2"), "0.6.0");
+  EXPECT_EQ(inferred("data: {train_batch_size: 1}", "0.11.2"), "0.6.1");
   EXPECT_EQ(inferred("actor_rollout_ref: {actor: {ppo_micro_batch_size: 8}}"), "0.7.1");
   EXPECT_EQ(inferred("reward_model: {reward_manager: dapo}"), "0.7.0");
 }
 
 TEST(VerlVersion, KeysAndTheVllmReleaseDecideTogether) {
   const char* const old = "actor_rollout_ref: {actor: {ppo_micro_batch_size: 8}}";
-  EXPECT_EQ(inferred(old, "0.8.5"), "0.4.0");
+  EXPECT_EQ(inferred(old, "0.8.5"), "0.4.1");
   EXPECT_EQ(inferred(old, "0.24.0"), "0.7.1");
   // Adapters summoned layer by layer came after the image with vLLM 0.8.3.
   EXPECT_EQ(inferred("actor_rollout_ref: {rollout: {layered_summon: true}}", "0.8.3"), "0.4.0");
 }
 
 TEST(VerlVersion, ContradictionsAreToldWithTheirPlace) {
-  const auto found = verl::infer_version(layers_of("trainer: {use_v1: true}\nray_init: {num_cpus: 4}\n"), "");
+  const auto found = verl::infer_version(layers_of("trainer: {use_v1: true}\nray_init: {num_cpus: 4}\n"));
   EXPECT_EQ(found.version, (Version{0, 9, 0}));
   ASSERT_EQ(found.conflicts.size(), 1U);
-  EXPECT_THAT(found.conflicts[0].text(),
-              HasSubstr("run.yaml:2: ray_init: is a key of verl before 0.6.0, but trainer.use_v1"));
+  EXPECT_THAT(found.conflicts[0].text(), HasSubstr("run.yaml:2: ray_init.num_cpus: is a key of verl of 0.4.0 "
+                                                   "to 0.5.0, but trainer.use_v1 is one of 0.9.0"));
+}
+
+TEST(VerlVersion, ComesFromWordsWithAndWithoutPlus) {
+  const auto of = [](std::vector<std::string> words, std::string program = "") {
+    Layers layers;
+    for (const std::string& word : words) EXPECT_TRUE(layers.apply(*parse_override(word, "run.sh", 1)));
+    return verl::infer_version(layers, {.vllm = {}, .development = {}, .program = program, .words = words});
+  };
+  // Before 0.9 the key was not there, so that it had to be added.
+  EXPECT_EQ(of({"+trainer.use_v1=true"}).version, (Version{0, 8, 0}));
+  EXPECT_EQ(of({"trainer.use_v1=true"}).version, (Version{0, 9, 0}));
+  EXPECT_EQ(of({"data.train_batch_size=8"}, "recipe.dapo.main_dapo").version, (Version{0, 7, 0}));
+  EXPECT_EQ(of({"data.train_batch_size=8"}).oldest, (Version{0, 3, 0}));
+  EXPECT_EQ(of({"ray_init.num_cpus=8"}).oldest, (Version{0, 4, 0}));
+  EXPECT_THAT(of({"ray_init.num_cpus=8"}).because, HasSubstr("ray_init.num_cpus is a key of 0.4.0 to 0.5.0"));
+}
+
+TEST(VerlVersion, StandsInImagesAndRequirements) {
+  EXPECT_EQ(verl::named_releases("pip install verl==0.5.0 vllm==0.8.5.post1").verl, "0.5.0");
+  EXPECT_EQ(verl::named_releases("pip install verl==0.5.0 vllm==0.8.5.post1").vllm, "0.8.5");
+  EXPECT_EQ(verl::named_releases("git+https://github.com/volcengine/verl.git@v0.4.1").verl, "0.4.1");
+  const auto image =
+      verl::named_releases("docker run verlai/verl:app-verl0.5-transformers4.55.4-vllm0.10.0-mcore0.13.0");
+  EXPECT_EQ(image.verl, "0.5");
+  EXPECT_EQ(image.vllm, "0.10.0");
+  EXPECT_EQ(verl::named_releases("python3 -m verl.trainer.main_ppo a.b=0.5").verl, "");
 }
 
 TEST(VerlVersion, ReadsReleaseNumbers) {
