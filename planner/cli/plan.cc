@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <ostream>
 #include <set>
 
@@ -111,30 +113,54 @@ WriteHeader header(const search::PlanChoice& winner, const Run& run) {
   return header;
 }
 
-Status write_winner(const std::string& path, const Searched& searched, Streams& streams) {
+/// The forms in which the winner is written.
+struct Form {
+  const char* flag;
+  Result<std::string> (*Framework::*write)(const ReadJob&, std::span<const Setting>, const WriteHeader&);
+};
+constexpr std::array<Form, 3> kForms = {{{"--yaml", &Framework::write},
+                                         {"--script", &Framework::write_script},
+                                         {"--overrides", &Framework::write_overrides}}};
+
+Status write_winner(const Arguments& arguments, const Searched& searched, Streams& streams) {
   const search::PlanChoice& winner = searched.plan.choices.front();
-  HEADROOM_ASSIGN(const std::string text, searched.run.framework->write(searched.run.read, winner.settings,
-                                                                        header(winner, searched.run)));
-  return write_output(path, text, streams);
+  const Framework& framework = *searched.run.framework;
+  for (const Form& form : kForms) {
+    const std::optional<std::string> path = arguments.find(form.flag);
+    if (!path) continue;
+    const auto write = framework.*form.write;
+    if (write == nullptr)
+      return fail(Error{.message = fmt::format("runs of {} can't be written in this form", framework.name),
+                        .file = {},
+                        .key = form.flag});
+    Result<std::string> text = write(searched.run.read, winner.settings, header(winner, searched.run));
+    if (!text && text.error().key.empty() && text.error().file.empty()) text.error().key = form.flag;
+    if (!text) return fail(std::move(text.error()));
+    HEADROOM_TRY(write_output(*path, *text, streams));
+  }
+  return {};
 }
 
 }  // namespace
 
 Command plan_command() {
-  return {"plan",
-          "searches for the fastest configuration that fits and writes it back",
-          {{"CONFIG", "", "configuration of a framework, or a job file; '-' is standard input", true},
-           output_file("--yaml", "write the best choice in the framework's own schema"),
-           {"--vary", "KNOB[=V,V]",
-            "vary only these knobs, by name or by the framework's key (default: all that keep the training's "
-            "numbers)",
-            false, true},
-           {"--fix", "KNOB[=V]", "keep a knob, or set it", false, true},
-           {"--objective", "time|memory", "the fastest step, or the most memory to spare (default: time)"},
-           {"--top", "N", "choices to show (default: 5)"},
-           {"--min-gpus", "", "find the fewest GPUs on which it fits"}},
-          kJobFlags | kHardwareFlags | kBudgetFlags | kJsonFlag | kReportFlags,
-          [](const Arguments& arguments, Streams& streams) { return plan(arguments, streams); }};
+  return {
+      "plan",
+      "searches for the fastest configuration that fits and writes it back",
+      {{"CONFIG", "", "configuration of a framework, or a job file; '-' is standard input", true},
+       output_file("--yaml", "write the best choice in the framework's own schema"),
+       output_file("--script", "write the launch script with the best choice's words changed, all else kept"),
+       output_file("--overrides", "write the best choice's words alone, one a line"),
+       {"--vary", "KNOB[=V,V]",
+        "vary only these knobs, by name or by the framework's key (default: all that keep the training's "
+        "numbers)",
+        false, true},
+       {"--fix", "KNOB[=V]", "keep a knob, or set it", false, true},
+       {"--objective", "time|memory", "the fastest step, or the most memory to spare (default: time)"},
+       {"--top", "N", "choices to show (default: 5)"},
+       {"--min-gpus", "", "find the fewest GPUs on which it fits"}},
+      kJobFlags | kHardwareFlags | kBudgetFlags | kJsonFlag | kReportFlags,
+      [](const Arguments& arguments, Streams& streams) { return plan(arguments, streams); }};
 }
 
 int plan(const Arguments& arguments, Streams& streams) {
@@ -143,14 +169,15 @@ int plan(const Arguments& arguments, Streams& streams) {
 
 int plan(const Arguments& arguments, Streams& streams, const Executor& fast, const Executor& exact) {
   const Common& common = arguments.common;
-  const std::optional<std::string> yaml = arguments.find("--yaml");
+  const bool to_output = std::any_of(kForms.begin(), kForms.end(),
+                                     [&](const Form& form) { return arguments.find(form.flag) == "-"; });
   Result<Searched> searched = arguments.has("--min-gpus")
                                   ? search_fewest(arguments, streams, fast, exact)
                                   : search_run(arguments, common, streams, fast, exact);
   if (!searched) return report_error(searched.error(), streams);
   const search::Plan& found = searched->plan;
   Written written;
-  if (yaml && !found.choices.empty()) written.add(write_winner(*yaml, *searched, streams));
+  if (!found.choices.empty()) written.add(write_winner(arguments, *searched, streams));
   Common others = common;
   others.json.reset();
   if (common.json)
@@ -160,7 +187,7 @@ int plan(const Arguments& arguments, Streams& streams, const Executor& fast, con
     written.add(write_output(*common.html, writers::html_page(writers::plan_json(found, searched->input)), streams));
   others.html.reset();
   written.add(write_reports(std::span(&shown, 1), others, streams));
-  if (!common.quiet && !takes_standard_output(common) && yaml != "-") {
+  if (!common.quiet && !takes_standard_output(common) && !to_output) {
     if (arguments.has("--min-gpus")) {
       const Pool& pool = searched->run.read.job.pools.front();
       streams.out << fmt::format("Fewest GPUs: {} ({} × {})\n", pool.gpus(), pool.nodes, pool.gpus_per_node);

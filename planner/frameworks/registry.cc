@@ -20,6 +20,7 @@
 #include "planner/frameworks/trl/read.h"
 #include "planner/frameworks/verl/knobs.h"
 #include "planner/frameworks/verl/read.h"
+#include "planner/frameworks/verl/write.h"
 #include "planner/frameworks/write_back.h"
 
 namespace headroom {
@@ -45,7 +46,9 @@ std::span<const Framework> frameworks() {
                 .knobs = verl::knobs,
                 .with = verl::with,
                 .settings_of = verl::settings_for,
-                .write = write_back},
+                .write = verl::write_yaml_file,
+                .write_script = verl::write_launch_script,
+                .write_overrides = verl::write_override_list},
       Framework{.name = "nemo-rl",
                 .summary = "NeMo RL 0.2.1 to main: YAML with its parents, and overrides",
                 .detect = nemo_rl::detect,

@@ -30,6 +30,12 @@ struct Framework {
   /// The files with `settings` changed, in the same schema generation, as text; unknown keys are kept.
   Result<std::string> (*write)(const ReadJob& read, std::span<const Setting> settings,
                                const WriteHeader& header);
+  /// The script that launches the run with `settings` changed, all else kept; and `settings` alone as words
+  /// of its launch. Null: not known.
+  Result<std::string> (*write_script)(const ReadJob& read, std::span<const Setting> settings,
+                                      const WriteHeader& header) = nullptr;
+  Result<std::string> (*write_overrides)(const ReadJob& read, std::span<const Setting> settings,
+                                         const WriteHeader& header) = nullptr;
   std::span<const LoopKind* const> loops = {};  ///< of trainers whose code is their own
 };
 
