@@ -357,6 +357,7 @@ constexpr Row kRewardEngine[] = {
     {"rollout.response_length", 'i', "2048", M},
     {"rollout", 'd', "{}", N},
     {"model", 'd', "{}", N},
+    {"overlong_buffer", 'd', "{}", N},
     {"num_workers", 'i', "null", N}, {"reward_manager", 's', "null", N}, {"reward_loop_source", 's', "null", N},
     {"reward_loop_module_path", 's', "null", N}, {"reward_loop_class_name", 's', "null", N},
     {"use_reward_loop", 'b', "true", N},
@@ -373,6 +374,8 @@ constexpr Row kRewardFsdp[] = {
     {"model.use_shm", 'b', "false", M},
     {"model.use_remove_padding", 'b', "false", M},
     {"model.use_fused_kernels", 'b', "false", N},
+    {"overlong_buffer", 'd', "{}", N},  // DAPO's penalty, no model
+    {"mini_batch_size", 'i', "null", N}, {"prime_granularity", 's', "token", N}, {"prime_norm", 's', "batch_norm", N},
     {"micro_batch_size", 'i', "null", M},
     {"micro_batch_size_per_gpu", 'i', "null", M},
     {"max_length", 'i', "null", N},

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "models/base/nearest.h"
 #include "planner/configuration/override.h"
@@ -15,6 +16,7 @@
 #include "planner/frameworks/verl/named.h"
 #include "planner/frameworks/verl/recording.h"
 #include "planner/frameworks/verl/release_hints.h"
+#include "planner/frameworks/verl/schema.h"
 
 namespace headroom::verl {
 namespace {
@@ -129,8 +131,12 @@ std::string own_key_meant(std::string_view unknown) {
 /// keys of other releases, keys without a program.
 class Usage {
  public:
-  Usage(Values& values, const Version& version, Settings& settings)
-      : v_(values), version_(version), s_(settings) {}
+  Usage(Values& values, const Version& version, Settings& settings, const std::vector<std::string>& words)
+      : v_(values), version_(version), s_(settings) {
+    for (const std::string& word : words)
+      if (word.starts_with('+'))
+        added_.insert(word.substr(word.find_first_not_of('+'), word.find('=') - word.find_first_not_of('+')));
+  }
 
   std::vector<KeyUse> all() {
     for (const Layers::Leaf& leaf : v_.layers().given_leaves()) given(leaf);
@@ -164,7 +170,18 @@ class Usage {
     out_.push_back(std::move(use));
   }
 
+  /// Whether a word added the key, or one above it, on purpose (`+key`).
+  bool added(std::string key) const {
+    while (!added_.contains(key)) {
+      const std::size_t dot = key.rfind('.');
+      if (dot == std::string::npos) return false;
+      key.resize(dot);
+    }
+    return true;
+  }
+
   void suggest(const std::string& key, bool anywhere) {
+    if (releases_with(key) != 0 || added(key)) return;  // verl's own, or meant as it is written
     const std::string near = meant(key, anywhere);
     if (near.empty() || (v_.layers().given(near) && last_part(near) == last_part(key))) return;
     v_.warn_at(key, fmt::format("is not a key of verl that Headroom knows; did you mean {}?", near));
@@ -211,6 +228,7 @@ class Usage {
   Version version_;
   Settings& s_;
   std::vector<KeyUse> out_;
+  std::set<std::string> added_;
   std::size_t suggestions_ = 0;
 };
 
@@ -378,7 +396,7 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& given) {
     assumptions.push_back(fmt::format("vLLM {}, PyTorch {} (the release's container image)",
                                       settings->versions.vllm, settings->versions.torch));
   settings->assumptions.insert(settings->assumptions.begin(), assumptions.begin(), assumptions.end());
-  out.keys = Usage(values, version, *settings).all();
+  out.keys = Usage(values, version, *settings, laid.words).all();
   warn_of_unknown_changes(values, options, version);
   HEADROOM_TRY(values.status());
   Result<Job> job = make_job(*settings);
