@@ -17,7 +17,7 @@ constexpr int kMostAncestors = 10, kRequirementAncestors = 3;
 constexpr std::size_t kLargest = 256 << 10;
 constexpr auto kRequirements = std::to_array<const char*>(
     {"requirements.txt", "requirements-cuda.txt", "requirements_sglang.txt", "pyproject.toml", "setup.py",
-     "environment.yml", "environment.yaml", "Dockerfile", "README.md", "install.sh"});
+     "environment.yml", "environment.yaml", "Dockerfile", "install.sh"});
 
 std::string small_file(const fs::path& path) {
   std::error_code code;
