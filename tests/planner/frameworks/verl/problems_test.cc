@@ -98,7 +98,7 @@ TEST(VerlProblems, FlagsMustAgree) {
               HasSubstr("max_model_len: expected at most the model's 32768 positions"));
   EXPECT_THAT(complaint("0.9.0", {"trainer.v1.trainer_mode=separate_async"}), HasSubstr("rollout.nnodes"));
   EXPECT_THAT(complaint("0.9.0", {"actor_rollout_ref.hybrid_engine=false"}),
-              HasSubstr("hybrid_engine: expected true"));
+              HasSubstr("hybrid_engine: expected GPUs for the rollout"));
 }
 
 TEST(VerlProblems, TheAllocatorIsPyTorchsOwn) {
