@@ -29,9 +29,9 @@ struct InferredVersion {
 
 /// What stands around the keys and narrows the releases.
 struct ReleaseClues {
-  std::string vllm;         ///< the vLLM release that the user runs
-  std::string development;  ///< a development version (`0.8.0.dev`): this release or the one before
-  std::string program;      ///< the module that is started
+  std::string vllm = {};         ///< the vLLM release that the user runs
+  std::string development = {};  ///< a development version (`0.8.0.dev`): this release or the one before
+  std::string program = {};      ///< the module that is started
   std::vector<std::string> words = {};  ///< overrides as written: `+key` says that the schema lacks the key
 };
 
