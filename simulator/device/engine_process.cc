@@ -27,9 +27,9 @@ EngineProcess::EngineProcess(const Job& job, const Engine& engine, const Hardwar
                              bool inside_trainer)
     : engine_(engine), host_(engine::host_of(hardware)), work_(engine_work(job, engine)) {
   if (!inside_trainer) return;
-  // The trainer's context, kernels and communicators serve the engine too.
+  // The trainer's context, kernels and handle serve the engine too; its groups are its own.
+  host_.shares_process = true;
   host_.context = 0;
-  host_.communicators = 0;
   host_.cublas_handle = 0;
 }
 

@@ -19,6 +19,7 @@ struct Host {
   Bytes others = 0;   ///< in use by other processes (the trainer, a reward engine)
   Bytes context = 0;  ///< CUDA context of the engine's process
   std::optional<Bytes> communicators;  ///< its communicators, where known; none: by its groups
+  bool shares_process = false;         ///< inside a trainer: library and kernels are loaded already
   Bytes cublas_handle = 0;             ///< taken while it profiles
   Bytes cublas_workspace = 0;
   Bytes first_kernels = 0;  ///< code that a process's first kernel loads

@@ -36,7 +36,7 @@ Bytes communicators_at_start(const Engine& engine, const ModelSizes& sizes, cons
     most = std::max(most, ranks);
   }
   if (most == 1) return 0;
-  bytes += first_communicator_bytes(host.nccl, most) + host.first_kernels;
+  if (!host.shares_process) bytes += first_communicator_bytes(host.nccl, most) + host.first_kernels;
   if (engine.tensor > 1) bytes += kOwnAllReduce + symmetric_buffer(engine.tensor, host);
   return bytes;
 }

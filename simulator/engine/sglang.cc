@@ -51,7 +51,7 @@ Account sglang_account(const Engine& engine, const ModelSizes& sizes, const Host
   account.activation = activation_peak(engine, sizes, host, tokens, work.sequences) -
                        kept_workspaces(engine, sizes, host, tokens);
   account.profiled_activation = 0;  // no profile decides the KV cache
-  account.growth = host.communicators ? 0 : host.first_kernels;  // loaded with the weights
+  account.growth = host.shares_process ? 0 : host.first_kernels;  // loaded with the weights
   account.workspaces = kept_workspaces(engine, sizes, host, engine.max_batched_tokens) + request_table(engine);
   account.graphs = sglang_graphs(engine, sizes, host);
   account.leftover = kAsleepLeftover;

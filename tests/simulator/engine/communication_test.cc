@@ -32,6 +32,16 @@ TEST(Communicators, AMixtureHasOneMoreForItsExperts) {
   EXPECT_NEAR(before_loading(engine_of("mistralai/Mixtral-8x7B-Instruct-v0.1", 1)), 0.51, 0.01);
 }
 
+TEST(Communicators, InsideATrainerItsGroupsAreItsOwn) {
+  const Engine engine = engine_of("meta-llama/Llama-3.1-8B-Instruct", 2);
+  Host host = h100();
+  const ModelSizes sizes = model_sizes(engine).value();
+  const Bytes beside = communicators_at_start(engine, sizes, host);
+  host.shares_process = true;
+  // Without the library, the kernels of collectives and PyTorch's first ones.
+  EXPECT_EQ(beside - communicators_at_start(engine, sizes, host), (172 + 186 + 92) * kMiB);
+}
+
 double growth(const Engine& engine, const Host& host = h100()) {
   return gib(growth_while_profiling(engine, host));
 }

@@ -62,7 +62,7 @@ TEST(VerlDevice, AnEngineInsideTheTrainerSharesItsContext) {
   EXPECT_EQ(two.at_peak_device[Component::context], trainer + h100->context);
   EXPECT_EQ(one.at_peak_device[Component::engine_weights], two.at_peak_device[Component::engine_weights]);
   EXPECT_GT(one.at_peak_device[Component::engine_kv], 0);
-  EXPECT_EQ(process(one, "rollout").outside, 0);
+  EXPECT_LE(process(one, "rollout").outside + h100->context, process(two, "rollout").outside);
 }
 
 /// Every process has its row in every phase: an idle one holds what it holds.
