@@ -54,7 +54,8 @@ void add_role(const Role& role, Collector& found) {
 
 std::vector<NoEffect> no_effect(const Job& job) {
   Collector found;
-  for (const Role& role : job.roles) add_role(role, found);
+  for (const Role& role : job.roles)
+    if (role.shares_weights_of.empty()) add_role(role, found);  // else its owner's settings decide
   return found.take();
 }
 
