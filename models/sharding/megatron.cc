@@ -143,7 +143,8 @@ class StageWriter {
     if (mlp.router_bias) add("mlp.router.bias", {mlp.experts});
     const size_t first = out_.weights.size();
     for (std::int64_t expert = 0; expert < (experts_apart_ ? local : 1); ++expert) {
-      const std::string at = experts_apart_ ? fmt::format("mlp.experts.local_experts.{}.", expert) : "mlp.experts.";
+      const std::string at =
+          experts_apart_ ? fmt::format("mlp.experts.local_experts.{}.", expert) : "mlp.experts.";
       linear(at + "linear_fc1", 2 * width, hidden_, mlp.expert_bias);
       linear(at + "linear_fc2", hidden_, width, mlp.expert_bias);
     }
@@ -222,7 +223,8 @@ Result<MegatronStage> megatron_stage(const Architecture& model, const Parallel& 
     return fail(fmt::format("expected a stage below {}, found {}", parallel.pipeline, stage));
   HEADROOM_ASSIGN(const std::int64_t rows,
                   padded_vocabulary(model.decoder.vocabulary, rule, parallel.tensor));
-  return StageWriter(model, parallel, rows, layers, grouped_experts).write(stages[static_cast<size_t>(stage)]);
+  return StageWriter(model, parallel, rows, layers, grouped_experts)
+      .write(stages[static_cast<size_t>(stage)]);
 }
 
 }  // namespace headroom

@@ -10,10 +10,10 @@ namespace {
 const Role* megatron_role(const Job& job, const Process& process) {
   const Role* found = nullptr;
   for (const Role& role : job.roles) {
-    const bool here =
-        std::find(process.roles.begin(), process.roles.end(), role.name) != process.roles.end();
+    const bool here = std::find(process.roles.begin(), process.roles.end(), role.name) != process.roles.end();
     // Roles of one process share their groups; the trained one uses most of them.
-    if (here && role.sharding.kind == ShardingKind::megatron && (found == nullptr || role.trained)) found = &role;
+    if (here && role.sharding.kind == ShardingKind::megatron && (found == nullptr || role.trained))
+      found = &role;
     if (found != nullptr && found->trained) break;
   }
   return found;

@@ -31,7 +31,8 @@ std::vector<GpuKind> gpu_kinds_by_shard(const Job& job) {
     std::int64_t same = kind.alike;
     for (const Role& role : job.roles) {
       const Process* process = job.process_of(role.name);
-      const bool here = process == nullptr ? kind.pool == &job.pools.front() : process->pool == kind.pool->name;
+      const bool here =
+          process == nullptr ? kind.pool == &job.pools.front() : process->pool == kind.pool->name;
       if (here && role.trained && role.sharding.kind == ShardingKind::megatron &&
           role.sharding.distributed_optimizer && role.parallel.tensor > 0)
         same = std::min(same, role.parallel.tensor);

@@ -63,7 +63,7 @@ Status MegatronRole::build() {
   for (std::int64_t s = 0; s < r.parallel.pipeline; ++s) {
     HEADROOM_ASSIGN(const MegatronStage part,
                     megatron_stage(*model_architecture_, r.parallel, options.vocabulary, s, r.megatron.layers,
-                                                                  r.megatron.grouped_experts));
+                                   r.megatron.grouped_experts));
     for (const MegatronWeight& weight : part.weights) {
       const std::int64_t ranks = weight.shape.size() < 2 ? 1
                                  : weight.expert         ? r.parallel.expert * expert_tensor_of(r.parallel)

@@ -79,11 +79,11 @@ class MegatronRole : public Store {
   std::map<std::pair<std::int64_t, std::int64_t>, InFlight> in_flight_;  ///< by chunk, micro-batch
   // What the schedule and the model hold between micro-batches:
   std::map<std::int64_t, tape::Tensor> held_input_;  ///< of each chunk, with its gradient, until its next one
-  tape::Tensor last_output_;     ///< with its graph, until the next forward is done
-  tape::Tensor input_gradient_;  ///< sent to the stage before; until the next one
-  tape::Tensor next_input_, next_gradient_;  ///< received ahead
-  Bytes largest_gathered_ = 0;   ///< the model's largest weight, whole
-  Bytes largest_local_ = 0;      ///< ... one rank's part of it
+  tape::Tensor last_output_;                         ///< with its graph, until the next forward is done
+  tape::Tensor input_gradient_;                      ///< sent to the stage before; until the next one
+  tape::Tensor next_input_, next_gradient_;          ///< received ahead
+  Bytes largest_gathered_ = 0;                       ///< the model's largest weight, whole
+  Bytes largest_local_ = 0;                          ///< ... one rank's part of it
 };
 
 /// The loop of a pipeline: the schedule runs micro-batches stage by stage.

@@ -19,7 +19,9 @@ using Json = nlohmann::json;
 
 Result<std::shared_ptr<const Architecture>> architecture_of(const Json& config) {
   const bool qwen = config.value("add_qkv_bias", false), experts = config.contains("num_moe_experts");
-  Json out = {{"model_type", qwen ? "qwen2" : experts ? "mixtral" : "llama"},
+  Json out = {{"model_type", qwen      ? "qwen2"
+                             : experts ? "mixtral"
+                                       : "llama"},
               {"vocab_size", config.at("vocab_size")},
               {"hidden_size", config.at("hidden_size")},
               {"intermediate_size", config.at("ffn_hidden_size")},
@@ -112,9 +114,8 @@ Result<Job> job_of(const Json& run) {
   process.roles = {"actor"};
   process.allocator_settings = run.at("settings");
   job.processes = {process};
-  job.start = {
-      make_phase(PhaseKind::init, {role_action(Verb::build, "actor")}, "wrap_ddp"),
-      make_phase(PhaseKind::init, {role_action(Verb::build_optimizer, "actor")}, "init_optimizer")};
+  job.start = {make_phase(PhaseKind::init, {role_action(Verb::build, "actor")}, "wrap_ddp"),
+               make_phase(PhaseKind::init, {role_action(Verb::build_optimizer, "actor")}, "init_optimizer")};
   const Json ddp = of.value("ddp", Json::object());
   if (of.value("logprob", true) && !ddp.value("overlap_param_gather", false))
     job.step.push_back(
@@ -122,17 +123,16 @@ Result<Job> job_of(const Json& run) {
   job.step.push_back(make_phase(PhaseKind::train_actor, {role_action(Verb::train, "actor")}, "train"));
   if (of.value("offload", false)) {
     const unsigned states = kOptimizer | kMasterWeights;
-    job.step.push_back(make_phase(PhaseKind::sleep,
-                                  {parts_action(Verb::offload, "actor", kWeights),
-                                   parts_action(Verb::release, "actor", kGradients),
-                                   parts_action(Verb::offload, "actor", states),
-                                   role_action(Verb::empty_cache, "actor")},
-                                  "offload"));
-    job.step.push_back(make_phase(PhaseKind::load,
-                                  {parts_action(Verb::load, "actor", kWeights | kGradients),
-                                   parts_action(Verb::load, "actor", states),
-                                   role_action(Verb::empty_cache, "actor")},
-                                  "reload"));
+    job.step.push_back(make_phase(
+        PhaseKind::sleep,
+        {parts_action(Verb::offload, "actor", kWeights), parts_action(Verb::release, "actor", kGradients),
+         parts_action(Verb::offload, "actor", states), role_action(Verb::empty_cache, "actor")},
+        "offload"));
+    job.step.push_back(
+        make_phase(PhaseKind::load,
+                   {parts_action(Verb::load, "actor", kWeights | kGradients),
+                    parts_action(Verb::load, "actor", states), role_action(Verb::empty_cache, "actor")},
+                   "reload"));
   }
   job.steps = 3;
   return job;
@@ -168,9 +168,10 @@ Result<std::vector<MegatronRecording>> megatron_recordings(const std::filesystem
 Result<std::vector<MegatronErrors>> megatron_errors(const MegatronRecording& recording) {
   HEADROOM_ASSIGN(const Hardware hardware, find_hardware("H200"));
   HEADROOM_ASSIGN(const Report report, simulate(recording.job, hardware));
-  const auto here = std::find_if(report.devices.begin(), report.devices.end(), [&](const DeviceReport& device) {
-    return device.device <= recording.rank && recording.rank < device.device + device.alike;
-  });
+  const auto here =
+      std::find_if(report.devices.begin(), report.devices.end(), [&](const DeviceReport& device) {
+        return device.device <= recording.rank && recording.rank < device.device + device.alike;
+      });
   if (here == report.devices.end()) return fail("no GPU of that rank");
   std::vector<MegatronErrors> out;
   for (const PhaseReport& phase : here->phases) {
@@ -178,8 +179,8 @@ Result<std::vector<MegatronErrors>> megatron_errors(const MegatronRecording& rec
     const ProcessPhase& predicted = phase.processes.front();
     MegatronRow truth;
     for (const MegatronRow& row : recording.rows) {
-      const bool training = phase.phase == "train" &&
-                            (row.phase == "forward_backward" || row.phase == "optimizer_step");
+      const bool training =
+          phase.phase == "train" && (row.phase == "forward_backward" || row.phase == "optimizer_step");
       if (row.step != phase.step || (row.phase != phase.phase && !training)) continue;
       truth.peak_allocated = std::max(truth.peak_allocated, row.peak_allocated);
       truth.peak_reserved = std::max(truth.peak_reserved, row.peak_reserved);

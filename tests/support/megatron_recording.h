@@ -39,8 +39,8 @@ struct MegatronErrors {
   double outside = 0;  ///< of what the process holds beside the allocator at the end
 };
 
-/// `recording`'s rank simulated and held against it, phase by phase, without step 0 (whose compilation is timed
-/// with real work).
+/// `recording`'s rank simulated and held against it, phase by phase, without step 0 (whose compilation is
+/// timed with real work).
 Result<std::vector<MegatronErrors>> megatron_errors(const MegatronRecording& recording);
 
 }  // namespace headroom::test

@@ -29,7 +29,8 @@ struct Sum {
   }
   std::string row(const char* what, const char* limit) const {
     return fmt::format("| {} | {:.0f} | {:.3f} % | {:+.2f} % ({}) | {:.1f} % within {} |\n", what, rows,
-                       100 * total / std::max(rows, 1.0), 100 * worst, where, 100 * exact / std::max(rows, 1.0), limit);
+                       100 * total / std::max(rows, 1.0), 100 * worst, where,
+                       100 * exact / std::max(rows, 1.0), limit);
   }
 };
 
@@ -59,8 +60,8 @@ int main(int count, char** arguments) {
       end.add(e.end, 0.001, at);
       (recording.current_stream ? one_stream : own_stream).add(e.reserved, 0.02, at);
       if (!recording.exchange) outside.add(e.outside, 0.02, at);
-      rows << fmt::format("| {} | {} | {} | {} | {:+.2f} % | {:+.2f} % | {:+.1f} % |\n", recording.name, recording.rank,
-                          e.step, e.phase, 100 * e.peak, 100 * e.end, 100 * e.reserved);
+      rows << fmt::format("| {} | {} | {} | {} | {:+.2f} % | {:+.2f} % | {:+.1f} % |\n", recording.name,
+                          recording.rank, e.step, e.phase, 100 * e.peak, 100 * e.end, 100 * e.reserved);
     }
   }
   std::cout << "| | rows | mean | worst | |\n| --- | ---: | ---: | --- | --- |\n"

@@ -49,7 +49,8 @@ Fsdp SettingsReader::fsdp(const std::string& at) {
   return out;
 }
 
-void SettingsReader::read_switches(const std::string& at, const std::string& transformer, MegatronSwitches& out) {
+void SettingsReader::read_switches(const std::string& at, const std::string& transformer,
+                                   MegatronSwitches& out) {
   if (covered(transformer + "transformer_impl", kLayers, "transformer_engine") == "local")
     out.layers = MegatronLayers::local;
   out.linear_offset = s_.after(0, 7, 0);  // with Megatron-Core 0.15
@@ -59,7 +60,8 @@ void SettingsReader::read_switches(const std::string& at, const std::string& tra
   if (dispatcher == "allgather") out.dispatcher = MegatronDispatcher::all_gather;
   if (dispatcher == "flex" || v_.flag(transformer + "moe_enable_deepep", false)) {
     out.dispatcher = MegatronDispatcher::flex;
-    s_.assumptions.push_back(transformer + "moe_token_dispatcher_type: DeepEP's and HybridEP's own buffers, which they "
+    s_.assumptions.push_back(transformer +
+                             "moe_token_dispatcher_type: DeepEP's and HybridEP's own buffers, which they "
                              "take beside PyTorch, are not counted");
   }
   out.fp8 = !covered(transformer + "fp8", kFp8Formats).empty();

@@ -39,7 +39,8 @@ Tensor all_tokens(const Context& c, const Tensor& mine, std::int64_t, std::int64
 
 }  // namespace
 
-std::optional<AdapterShapes> adapter_shapes(const MegatronWeight& weight, const LoraSpec& lora, std::int64_t tensor) {
+std::optional<AdapterShapes> adapter_shapes(const MegatronWeight& weight, const LoraSpec& lora,
+                                            std::int64_t tensor) {
   if (!weight.matrix || weight.shape.size() != 2) return std::nullopt;
   const Target* target = target_of(weight.name);
   if (target == nullptr) return std::nullopt;

@@ -7,8 +7,8 @@
 
 namespace headroom::tape::megatron {
 
-/// Low-rank adapters as Megatron-Bridge makes them beside frozen linear layers, in the model's dtype. Beside a
-/// column-parallel layer the first matrix is cut by its rank and what it makes gathered, the second by its
+/// Low-rank adapters as Megatron-Bridge makes them beside frozen linear layers, in the model's dtype. Beside
+/// a column-parallel layer the first matrix is cut by its rank and what it makes gathered, the second by its
 /// outputs; beside a row-parallel one the first is cut by its inputs, the second by its outputs, which are
 /// gathered. The adapter of routed experts is one for all of a rank's. Source: Megatron-Bridge's
 /// peft/lora.py and utils.py (ParallelLinearAdapter); unrecorded.
@@ -19,10 +19,11 @@ namespace headroom::tape::megatron {
 struct AdapterShapes {
   Shape in, out;
 };
-std::optional<AdapterShapes> adapter_shapes(const MegatronWeight& weight, const LoraSpec& lora, std::int64_t tensor);
+std::optional<AdapterShapes> adapter_shapes(const MegatronWeight& weight, const LoraSpec& lora,
+                                            std::int64_t tensor);
 
-/// What the adapter beside `weight` adds to its product of `input` [tokens, in]; undefined without one. `input`
-/// are all tokens of a column-parallel layer.
+/// What the adapter beside `weight` adds to its product of `input` [tokens, in]; undefined without one.
+/// `input` are all tokens of a column-parallel layer.
 Tensor adapter_output(Context& context, const Tensor& input, const Tensor& weight, Cut cut);
 
 bool has_adapter(const Context& context, const Tensor& weight);

@@ -250,8 +250,10 @@ Tensor latent_attention(Context& c, const Layer& layer, const LayerWeights& w, c
   const std::string at = "self_attention.";
   Tensor query_input = normed;
   if (a.query_rank > 0)
-    query_input = down_projection(c, normed, w(at + "linear_q_down_proj.weight"), w(at + "linear_q_down_proj.bias"));
-  Tensor down = down_projection(c, normed, w(at + "linear_kv_down_proj.weight"), w(at + "linear_kv_down_proj.bias"));
+    query_input =
+        down_projection(c, normed, w(at + "linear_q_down_proj.weight"), w(at + "linear_q_down_proj.bias"));
+  Tensor down =
+      down_projection(c, normed, w(at + "linear_kv_down_proj.weight"), w(at + "linear_kv_down_proj.bias"));
   const bool again = recomputes(c, "mla_up_proj") && c.tape.grad_enabled();
   const auto made = std::make_shared<Heads>();
   const Region up_projections = [&c, &layer, &w, made](const Tensor& q, std::span<const Tensor> others) {

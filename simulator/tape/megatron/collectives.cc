@@ -45,7 +45,11 @@ Tensor gather_tokens(const Context& context, const Tensor& mine) {
 
 void gather_into(const Context& context, const Tensor& mine, const Tensor& whole) {
   if (context.tape.wants_operations())
-    Work(context.tape, OperationKind::all_gather, kGather).in(mine).out(whole).sizes({context.tensor()}).run();
+    Work(context.tape, OperationKind::all_gather, kGather)
+        .in(mine)
+        .out(whole)
+        .sizes({context.tensor()})
+        .run();
 }
 
 Tensor reduce_tokens(const Context& context, const Tensor& whole) {

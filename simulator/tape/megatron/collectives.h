@@ -20,8 +20,8 @@ Tensor exchange_rows(const Context& context, const Tensor& mine, std::int64_t ro
 Tensor gather_rows(const Context& context, const Tensor& mine, std::int64_t ranks);
 Tensor reduce_rows(const Context& context, const Tensor& whole, std::int64_t ranks);
 
-/// The features that `ranks` ranks have of each token, on all of them: [tokens, n] to [tokens, n · ranks]; and
-/// its reverse. Queries of fewer key/value heads than ranks, and compressed ones, go this way.
+/// The features that `ranks` ranks have of each token, on all of them: [tokens, n] to [tokens, n · ranks];
+/// and its reverse. Queries of fewer key/value heads than ranks, and compressed ones, go this way.
 Tensor gather_features(const Context& context, const Tensor& mine, std::int64_t, std::int64_t ranks);
 Tensor keep_features(const Context& context, const Tensor& whole, std::int64_t, std::int64_t ranks);
 

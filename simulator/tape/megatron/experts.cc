@@ -37,10 +37,11 @@ class RouterFunction : public Function {
 };
 
 /// What stays beside the probabilities [tokens, experts] for the backward: with TransformerEngine's kernels
-/// logits, softmax and the auxiliary loss' copy (fp32 each), the map of chosen experts and of rows; without its
-/// kernels of permutation also the sorted map. Megatron's own code works in the model's dtype, keeps the chosen
-/// experts and their scores apart, and sorts the map.
-std::vector<Tensor> kept_by_router(Context& c, std::int64_t tokens, std::int64_t experts, std::int64_t chosen) {
+/// logits, softmax and the auxiliary loss' copy (fp32 each), the map of chosen experts and of rows; without
+/// its kernels of permutation also the sorted map. Megatron's own code works in the model's dtype, keeps the
+/// chosen experts and their scores apart, and sorts the map.
+std::vector<Tensor> kept_by_router(Context& c, std::int64_t tokens, std::int64_t experts,
+                                   std::int64_t chosen) {
   Tape& tape = c.tape;
   std::vector<Tensor> out;
   const auto keep = [&](std::int64_t width, DType dtype) {
@@ -167,8 +168,8 @@ Tensor expert_mlp(Context& c, const Layer& layer, const LayerWeights& w, Arg slo
   return out;
 }
 
-/// Megatron's SequentialMLP: one local expert after the other over its part of the sorted rows, which are taken
-/// to be alike; their outputs are joined.
+/// Megatron's SequentialMLP: one local expert after the other over its part of the sorted rows, which are
+/// taken to be alike; their outputs are joined.
 Tensor expert_mlps(Context& c, const Layer& layer, const LayerWeights& w, Arg slots, const Tensor& weights) {
   const bool again = recomputes(c, "moe_act") && c.tape.grad_enabled();
   const std::int64_t experts = layer.mlp.experts / c.options.parallel.expert, rows = slots->size(0);
@@ -180,7 +181,8 @@ Tensor expert_mlps(Context& c, const Layer& layer, const LayerWeights& w, Arg sl
   std::vector<Tensor> outputs;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     const std::string at = fmt::format("mlp.experts.local_experts.{}.", i);
-    Tensor wide = linear(c, parts[i], w(at + "linear_fc1.weight"), w(at + "linear_fc1.bias"), Cut::duplicated);
+    Tensor wide =
+        linear(c, parts[i], w(at + "linear_fc1.weight"), w(at + "linear_fc1.bias"), Cut::duplicated);
     Tensor active;
     if (again) {
       const Region region = [&c](const Tensor& x, std::span<const Tensor> others) {
@@ -191,7 +193,8 @@ Tensor expert_mlps(Context& c, const Layer& layer, const LayerWeights& w, Arg sl
     } else {
       active = activation(c, std::move(wide), true, shares[i]);
     }
-    outputs.push_back(linear(c, active, w(at + "linear_fc2.weight"), w(at + "linear_fc2.bias"), Cut::duplicated));
+    outputs.push_back(
+        linear(c, active, w(at + "linear_fc2.weight"), w(at + "linear_fc2.bias"), Cut::duplicated));
     if (again) discard_until_backward(c, active, outputs.back());
   }
   Tensor out = cat(outputs, 0);
@@ -259,8 +262,8 @@ Tensor routed_by_gather(Context& c, const Layer& layer, const LayerWeights& w, c
                         Tensor probabilities) {
   const std::int64_t ranks = c.options.parallel.expert * expert_tensor_of(c.options.parallel);
   const std::int64_t all = x.size(0) * ranks;
-  const std::int64_t rows = with_imbalance(
-      c, x.size(0) * layer.mlp.experts_per_token * expert_tensor_of(c.options.parallel));
+  const std::int64_t rows =
+      with_imbalance(c, x.size(0) * layer.mlp.experts_per_token * expert_tensor_of(c.options.parallel));
   Tensor whole = x;
   if (ranks > 1) {
     whole = row_function(c, x, all, ranks, gather_globally, reduce);
@@ -283,8 +286,7 @@ Tensor routed_by_flex(Context& c, const Layer& layer, const LayerWeights& w, con
   const auto chosen = static_cast<double>(layer.mlp.experts_per_token);
   // Of a token's choices so many fall on one rank, when all are as likely.
   const double met = 1 - std::pow(1 - 1 / ranks, chosen);
-  const std::int64_t arriving =
-      with_imbalance(c, std::llround(static_cast<double>(x.size(0)) * ranks * met));
+  const std::int64_t arriving = with_imbalance(c, std::llround(static_cast<double>(x.size(0)) * ranks * met));
   const std::int64_t rows = with_imbalance(c, x.size(0) * layer.mlp.experts_per_token * expert_tensor_of(p));
   Tensor arrived = row_function(c, x, arriving, p.expert, exchange_rows, exchange_rows);
   Slots slots = permute(c, arrived, std::move(probabilities), rows);
@@ -297,9 +299,12 @@ Tensor routed_by_flex(Context& c, const Layer& layer, const LayerWeights& w, con
 Tensor routed(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x) {
   Tensor probabilities = route(c, x, w("mlp.router.weight"), layer.mlp.experts_per_token);
   switch (c.options.switches.dispatcher) {
-    case MegatronDispatcher::all_gather: return routed_by_gather(c, layer, w, x, std::move(probabilities));
-    case MegatronDispatcher::flex: return routed_by_flex(c, layer, w, x, std::move(probabilities));
-    case MegatronDispatcher::all_to_all: break;
+    case MegatronDispatcher::all_gather:
+      return routed_by_gather(c, layer, w, x, std::move(probabilities));
+    case MegatronDispatcher::flex:
+      return routed_by_flex(c, layer, w, x, std::move(probabilities));
+    case MegatronDispatcher::all_to_all:
+      break;
   }
   return routed_by_exchange(c, layer, w, x, std::move(probabilities));
 }

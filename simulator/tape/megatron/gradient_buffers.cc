@@ -42,9 +42,9 @@ void GradientBuffers::lay_out(Stage& stage, Buffer& buffer, std::int32_t chunk, 
   for (auto p = parameters.rbegin(); p != parameters.rend(); ++p) {
     if (p->weight.chunk != chunk || !p->tensor->requires_grad) continue;
     if ((p->weight.expert && experts_apart) != expert) continue;
-    const bool shared = padded && parallel.pipeline > 1 && stage.model().decoder.tied_embeddings &&
-                        (p->weight.name == "output_layer.weight" ||
-                         p->weight.name == "embedding.word_embeddings.weight");
+    const bool shared =
+        padded && parallel.pipeline > 1 && stage.model().decoder.tied_embeddings &&
+        (p->weight.name == "output_layer.weight" || p->weight.name == "embedding.word_embeddings.weight");
     if (padded) next = round_up(next, kParameterStart);
     if (shared && next > begun) close(next);
     buffer.slots.push_back({p->tensor, next, p->tensor.elements(), p->weight.shape.size() > 1});

@@ -31,11 +31,11 @@ struct Buffer {
 };
 
 /// Megatron's DistributedDataParallel: the trained parameters of each virtual stage in one buffer for the
-/// dense grid and one for the expert grid (only where experts are dealt out over ranks; else they lie with the
-/// dense ones). Each parameter starts at a multiple of 64 elements, a bucket ends at one of lcm(ranks, 128);
-/// without a distributed optimizer nothing is padded. Gradients are zeroed there and live until they are
-/// released; what autograd leaves in `.grad` is added to them and goes at once.
-/// Source: distributed/param_and_grad_buffer.py, optimizer/distrib_optimizer.py.
+/// dense grid and one for the expert grid (only where experts are dealt out over ranks; else they lie with
+/// the dense ones). Each parameter starts at a multiple of 64 elements, a bucket ends at one of lcm(ranks,
+/// 128); without a distributed optimizer nothing is padded. Gradients are zeroed there and live until they
+/// are released; what autograd leaves in `.grad` is added to them and goes at once. Source:
+/// distributed/param_and_grad_buffer.py, optimizer/distrib_optimizer.py.
 class GradientBuffers {
  public:
   struct Options {
@@ -43,12 +43,12 @@ class GradientBuffers {
     bool contiguous_parameters = true;  ///< distributed optimizer
     std::int64_t dense_ranks = 1, expert_ranks = 1;
     std::int64_t dense_rank = 0, expert_rank = 0;
-    bool overlap = false;  ///< buckets of max(40 million, a million a rank) elements in the first virtual stage
-                           ///< of the first pipeline stage; else one bucket
-    Stream stream = 0;     ///< on which gradients are added to the buffers
+    bool overlap = false;  ///< buckets of max(40 million, a million a rank) elements in the first virtual
+                           ///< stage of the first pipeline stage; else one bucket
+    Stream stream = 0;  ///< on which gradients are added to the buffers
   };
-  /// Virtual stage after virtual stage: its parameter and gradient buffers come to exist, then its parameters'
-  /// own storages go one by one.
+  /// Virtual stage after virtual stage: its parameter and gradient buffers come to exist, then its
+  /// parameters' own storages go one by one.
   GradientBuffers(Stage& stage, const Options& options);
 
   std::vector<Buffer>& buffers() { return buffers_; }

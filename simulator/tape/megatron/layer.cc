@@ -57,8 +57,7 @@ Tensor attention_branch(Context& c, const Layer& layer, const LayerWeights& w, c
   return out;
 }
 
-Tensor expert_branch(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x,
-                     Tensor& normed) {
+Tensor expert_branch(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x, Tensor& normed) {
   normed = norm(c, x, w.norm("pre_mlp_layernorm.", layer.mlp_norm));
   const Region region = [&c, &layer, &w](const Tensor& input, std::span<const Tensor>) {
     return experts(c, layer, w, input);
@@ -69,8 +68,8 @@ Tensor expert_branch(Context& c, const Layer& layer, const LayerWeights& w, cons
   return out;
 }
 
-/// A dense MLP with its norm: the norm is part of the first product, or a module of its own, which recomputing
-/// the MLP leaves out.
+/// A dense MLP with its norm: the norm is part of the first product, or a module of its own, which
+/// recomputing the MLP leaves out.
 Tensor dense_branch(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x, Tensor& normed) {
   NormWeights fused;
   if (c.local()) {
@@ -84,7 +83,8 @@ Tensor dense_branch(Context& c, const Layer& layer, const LayerWeights& w, const
   };
   if (recomputes(c, "mlp")) return checkpoint_reentrant(c.tape, c.engine, region, input, {});
   Tensor out = region(input, {});
-  if (c.local() && recomputes(c, "layernorm") && c.tape.grad_enabled()) discard_until_backward(c, normed, out);
+  if (c.local() && recomputes(c, "layernorm") && c.tape.grad_enabled())
+    discard_until_backward(c, normed, out);
   return out;
 }
 

@@ -184,8 +184,9 @@ Tensor norm_linear(Context& c, Arg input, const NormWeights& weights, const Tens
     return own_linear(c, std::move(normed), weight, bias, Cut::column);
   }
   Tape& tape = c.tape;
-  Node* node = recorded<NormLinearFunction>(
-      c, kNormLinearBackward, {&*input, &weight, &bias, &weights.scale, &weights.shift}, weights, weight, bias);
+  Node* node = recorded<NormLinearFunction>(c, kNormLinearBackward,
+                                            {&*input, &weight, &bias, &weights.scale, &weights.shift},
+                                            weights, weight, bias);
   Normed normed = apply_norm(c, *input, weights);
   Tensor kept = normed.out;
   if (c.options.switches.fp8) {
@@ -226,7 +227,8 @@ Tensor linear(Context& c, Arg input, const Tensor& weight, const Tensor& bias, C
   Quantised both = c.options.switches.fp8 ? quantised(c, *input) : Quantised{};
   const Tensor& operand = both.rows.defined() ? both.rows : *input;
   const Tensor kept = !weight.requires_grad() ? Tensor() : both.columns.defined() ? both.columns : *input;
-  Node* node = recorded_with<LinearFunction>(c, kept, kLinearBackward, {&*input, &weight, &bias}, cut, weight, bias);
+  Node* node =
+      recorded_with<LinearFunction>(c, kept, kLinearBackward, {&*input, &weight, &bias}, cut, weight, bias);
   Tensor whole = cut == Cut::column ? gather_tokens(c, operand) : operand;
   Tensor wide = product(c, kBy, kGemm, whole, weight);
   drop(whole, both.rows, both.columns);
@@ -251,7 +253,8 @@ Tensor grouped_linear(Context& c, Arg input, const Tensor& weight, const Tensor&
   Tape& tape = c.tape;
   if (has_adapter(c, weight)) {
     const Tensor rows = *input;
-    Node* frozen = recorded_with<GroupedFunction>(c, Tensor(), kGroupedBackward, {&rows, &weight, &bias}, weight, bias);
+    Node* frozen =
+        recorded_with<GroupedFunction>(c, Tensor(), kGroupedBackward, {&rows, &weight, &bias}, weight, bias);
     c.process.grouped_workspaces();
     Tensor out = product(c, kBy, kGrouped, rows, weight);
     tape.attach(out, frozen);
@@ -260,8 +263,8 @@ Tensor grouped_linear(Context& c, Arg input, const Tensor& weight, const Tensor&
     return add(out, added);
   }
   Quantised both = c.options.switches.fp8 ? quantised(c, *input) : Quantised{};
-  Node* node = recorded_with<GroupedFunction>(c, both.columns.defined() ? both.columns : *input, kGroupedBackward,
-                                              {&*input, &weight, &bias}, weight, bias);
+  Node* node = recorded_with<GroupedFunction>(c, both.columns.defined() ? both.columns : *input,
+                                              kGroupedBackward, {&*input, &weight, &bias}, weight, bias);
   c.process.grouped_workspaces();
   Tensor out = product(c, kBy, kGrouped, both.rows.defined() ? both.rows : *input, weight);
   drop(both.rows, both.columns);

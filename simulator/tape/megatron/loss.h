@@ -11,8 +11,8 @@ namespace headroom::tape::megatron {
 /// tensor. Source: tensor_parallel/cross_entropy.py.
 Tensor vocab_parallel_cross_entropy(Context& context, Arg logits);
 
-/// The same compiled, as the model itself forms its loss with cross-entropy fusion ("native"): the exponentials
-/// are one more fp32 tensor beside the copy. Source: fusions/fused_cross_entropy.py.
+/// The same compiled, as the model itself forms its loss with cross-entropy fusion ("native"): the
+/// exponentials are one more fp32 tensor beside the copy. Source: fusions/fused_cross_entropy.py.
 Tensor compiled_cross_entropy(Context& context, Arg logits);
 
 /// verl's entropy of each token: fp32 [tokens]. Keeps the logits and an fp32 softmax of their size, which

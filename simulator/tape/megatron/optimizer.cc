@@ -80,8 +80,8 @@ void Optimizer::build_on_host(const GradientBuffers& buffers, bool expert, std::
   }
 }
 
-/// A precision-aware optimizer keeps what it needs beside the moments; the hybrid one then updates copies on the
-/// host from the parameters themselves.
+/// A precision-aware optimizer keeps what it needs beside the moments; the hybrid one then updates copies on
+/// the host from the parameters themselves.
 void Optimizer::build_masters() {
   const ComponentScope component(tape_, Component::master_weights);
   for (Shard& shard : shards_) {
@@ -146,7 +146,8 @@ void Optimizer::step() {
     if (!tape_.wants_operations()) continue;
     const Tensor gradient =
         shard.gradient.defined() ? shard.gradient : tape_.alias(shard.gradients, Shape{shard.count});
-    if (shard.on_host) Work(tape_, OperationKind::device_to_host, kMove).in(gradient).out(shard.staging).run();
+    if (shard.on_host)
+      Work(tape_, OperationKind::device_to_host, kMove).in(gradient).out(shard.staging).run();
     adamw_work(tape_, kStep, shard.on_host ? shard.host_master : shard.master,
                shard.on_host ? shard.staging : gradient, shard.average, shard.square_average);
     if (shard.on_host)

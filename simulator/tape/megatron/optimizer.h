@@ -15,15 +15,16 @@ struct OptimizerOptions {
   DType moments = DType::fp32;
   bool sgd = false;         ///< one moment rather than two
   double cpu_fraction = 0;  ///< hybrid optimizer: part of the elements whose states live on the host for good
-  bool foreach_ = false;    ///< PyTorch's Adam over lists of tensors: its temporaries are as large as all of them
+  bool foreach_ =
+      false;  ///< PyTorch's Adam over lists of tensors: its temporaries are as large as all of them
   bool clip = true;
   bool multi_tensor = true;  ///< apex' or TransformerEngine's kernels scale gradients in place
 };
 
 /// Megatron's (distributed) optimizer over gradient buffers. This rank owns its part of each bucket: fp32
-/// copies of the parameters (or parts of them) there from construction, made one by one through a clone in the
-/// parameters' dtype; moments from the first step. Matrices come before vectors (which do not decay), dense
-/// parameters before experts; a distributed optimizer follows the buffers, another the model's order.
+/// copies of the parameters (or parts of them) there from construction, made one by one through a clone in
+/// the parameters' dtype; moments from the first step. Matrices come before vectors (which do not decay),
+/// dense parameters before experts; a distributed optimizer follows the buffers, another the model's order.
 /// Sources: optimizer/distrib_optimizer.py, optimizer.py, clip_grads.py, cpu_offloading/hybrid_optimizer.py.
 class Optimizer {
  public:

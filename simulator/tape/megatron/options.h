@@ -41,7 +41,7 @@ struct Context {
   /// What each router's last probabilities are, by its weight: dispatchers keep them until the next ones, and
   /// with them their graph, which holds the input that a recomputed layer was given, and its gradient.
   std::map<const TensorRecord*, Tensor> routes{};
-  bool training = true;        ///< the model is in training mode; in evaluation residuals are added in place
+  bool training = true;  ///< the model is in training mode; in evaluation residuals are added in place
 
   bool local() const { return options.switches.layers == MegatronLayers::local; }
   /// Experts are modules of their own; else one product for all of a rank's.

@@ -140,8 +140,8 @@ Tensor own_attention(Context& c, const Layer& layer, const LayerWeights& w, Arg 
   }
   Tensor rows = core_or_again(c, turned.query, turned.key, heads.value);
   rows = view(std::move(rows), {heads.query.size(0) * heads.query.size(1), -1});
-  Tensor out = own_linear(c, rows, w("self_attention.linear_proj.weight"), w("self_attention.linear_proj.bias"),
-                          Cut::row);
+  Tensor out = own_linear(c, rows, w("self_attention.linear_proj.weight"),
+                          w("self_attention.linear_proj.bias"), Cut::row);
   drop(heads.query, turned.key, heads.key, heads.value, turned.value, turned.query, rows);
   return out;
 }

@@ -33,8 +33,8 @@ Tensor repeated(const Tensor& heads, std::int64_t times) {
     node = tape.node(kRepeatBackward, repeat_backward, {&heads});
     node->shape = heads.shape();
   }
-  Tensor out =
-      tape.empty({heads.size(0), heads.size(1), heads.size(2) * times, heads.size(3)}, heads.dtype(), kRepeat);
+  Tensor out = tape.empty({heads.size(0), heads.size(1), heads.size(2) * times, heads.size(3)}, heads.dtype(),
+                          kRepeat);
   if (tape.wants_operations()) Work(tape, OperationKind::copy, kRepeat).in(heads).out(out).run();
   tape.attach(out, node);
   return out;

@@ -57,8 +57,10 @@ Tensor own_linear(Context& c, Arg input, const Tensor& weight, const Tensor& bia
   Tape& tape = c.tape;
   // A row-parallel layer's bias is added with the residual.
   const bool biased = bias.defined() && cut != Cut::row;
-  Node* node = recorded<OwnLinearFunction>(c, kBackward, {&*input, &weight, &bias}, cut, weight, bias.defined());
-  Tensor out = product(c, Multiplier::torch, kMatmul, cut == Cut::column ? gathered(c, *input) : *input, weight);
+  Node* node =
+      recorded<OwnLinearFunction>(c, kBackward, {&*input, &weight, &bias}, cut, weight, bias.defined());
+  Tensor out =
+      product(c, Multiplier::torch, kMatmul, cut == Cut::column ? gathered(c, *input) : *input, weight);
   if (biased) {
     const GradMode no_grad(tape, false);
     out = add(out, bias);

@@ -15,7 +15,8 @@ namespace headroom::tape::megatron {
 enum class Multiplier { transformer_engine, torch };
 
 /// [rows, in] x weight -> [rows, out].
-Tensor product(Context& context, Multiplier by, std::uint16_t name, const Tensor& input, const Tensor& weight);
+Tensor product(Context& context, Multiplier by, std::uint16_t name, const Tensor& input,
+               const Tensor& weight);
 /// [rows, out] x weight -> [rows, in].
 Tensor input_gradient(Context& context, Multiplier by, std::uint16_t name, const Tensor& gradient,
                       const Tensor& weight);
@@ -33,10 +34,11 @@ struct Quantised {
 Quantised quantised(Context& context, const Tensor& operand);
 
 /// The node of a product or norm of the first of `inputs` with the parameters behind it, which saves `kept`
-/// (which may be undefined: a frozen weight's gradient needs no input); null where neither it nor the first parameter wants gradients.
+/// (which may be undefined: a frozen weight's gradient needs no input); null where neither it nor the first
+/// parameter wants gradients.
 template <typename Function, typename... Arguments>
-Node* recorded_with(Context& c, const Tensor& kept, std::uint16_t name, std::initializer_list<const Tensor*> inputs,
-                    Arguments&&... arguments) {
+Node* recorded_with(Context& c, const Tensor& kept, std::uint16_t name,
+                    std::initializer_list<const Tensor*> inputs, Arguments&&... arguments) {
   Tape& tape = c.tape;
   const Tensor& input = *inputs.begin()[0];
   if (!tape.grad_enabled() || !(input.requires_grad() || inputs.begin()[1]->requires_grad())) return nullptr;

@@ -35,8 +35,8 @@ Result<std::unique_ptr<Stage>> Stage::make(const Architecture& model, const std:
   const Options& o = context.options;
   std::unique_ptr<Stage> stage(new Stage(model, context));
   HEADROOM_ASSIGN(const auto layouts, pipeline_stages(model.decoder.layers, o.parallel));
-  HEADROOM_ASSIGN(const MegatronStage weights, megatron_stage(model, o.parallel, o.vocabulary, o.stage, o.switches.layers,
-                                                              o.switches.grouped_experts));
+  HEADROOM_ASSIGN(const MegatronStage weights, megatron_stage(model, o.parallel, o.vocabulary, o.stage,
+                                                              o.switches.layers, o.switches.grouped_experts));
   if (o.switches.context_all_to_all)
     for (const LayerGroup& group : model.decoder.groups)
       if (group.layer.attention.kv_heads % (o.parallel.tensor * o.parallel.context) != 0)
@@ -60,9 +60,8 @@ void Stage::create(const MegatronStage& weights, const std::string& name) {
     std::vector<std::int64_t> sizes = weight.shape;
     if (weight.copies > 1) sizes.insert(sizes.begin(), weight.copies);
     const ModuleScope module(tape, tape.modules().intern(name + "." + weight.name));
-    Tensor tensor =
-        tape.parameter(Shape::contiguous(sizes), context_.options.dtype,
-                       context_.options.trainable && !context_.options.lora);
+    Tensor tensor = tape.parameter(Shape::contiguous(sizes), context_.options.dtype,
+                                   context_.options.trainable && !context_.options.lora);
     if (weight.layer >= 0) {
       const std::string prefix = fmt::format("decoder.layers.{}.", weight.layer);
       layers_[static_cast<std::size_t>(weight.layer)].put(weight.name.substr(prefix.size()), tensor);

@@ -160,7 +160,8 @@ TEST(MegatronLayer, GradientsWaitForTheStreamThatAddsThem) {
     Options o = options(1);
     o.switches.gradient_accumulation_fusion = false;
     auto stage =
-        Stage::make(model, "actor", {.tape = tape, .engine = engine, .process = process, .options = o}).value();
+        Stage::make(model, "actor", {.tape = tape, .engine = engine, .process = process, .options = o})
+            .value();
     GradientBuffers buffers(*stage, GradientBuffers::Options{.stream = stream});
     Tensor x = tape.empty({kTokens, kHidden}, DType::bf16, 0);
     x->requires_grad = true;
@@ -196,8 +197,8 @@ TEST(MegatronOwnLayer, KeepsTheFusedProjectionAndRotaryTables) {
   const double q = kHeads * kHead, k = kKv * kHead;
   for (const std::int64_t t : {1, 2}) {
     const double kept = 8 * kHidden + 6 * q + 6 * k + 6 * kWidth + 4 * kHeads + 8;
-    EXPECT_NEAR(LayerRun(own(t)).kept_a_layer(), kTokens / static_cast<double>(t) * kept + kTokens * 8.0 * kHead,
-                2 * kSmall)
+    EXPECT_NEAR(LayerRun(own(t)).kept_a_layer(),
+                kTokens / static_cast<double>(t) * kept + kTokens * 8.0 * kHead, 2 * kSmall)
         << t;
   }
 }
@@ -254,8 +255,8 @@ TEST(MegatronAdapters, KeepTheirInputsAndWhatTheyMakeOfThem) {
   EXPECT_NEAR(LayerRun(o).kept_a_layer(), dense_layer(1) + kTokens * 4.0 * 2 * 16, 2 * kSmall);
   o.lora->targets = {"q_proj"};
   const double q = kHeads * kHead;
-  EXPECT_NEAR(LayerRun(o).kept_a_layer(),
-              dense_layer(1) + kTokens * (2.0 * 16 - 2 * kHidden - 2 * kWidth), 2 * kSmall)
+  EXPECT_NEAR(LayerRun(o).kept_a_layer(), dense_layer(1) + kTokens * (2.0 * 16 - 2 * kHidden - 2 * kWidth),
+              2 * kSmall)
       << q;  // a frozen product keeps nothing
 }
 
@@ -287,8 +288,8 @@ TEST(MegatronLayer, HalvesProductInputsInFp8) {
   o.switches.fp8 = true;
   const double q = kHeads * kHead, k = kKv * kHead;
   // The attention's output is kept for its own backward, and in FP8 for the product's.
-  EXPECT_NEAR(LayerRun(o).kept_a_layer(), kTokens * (6 * kHidden + 5 * q + 4 * k + 5 * kWidth + 4 * kHeads + 8),
-              kSmall);
+  EXPECT_NEAR(LayerRun(o).kept_a_layer(),
+              kTokens * (6 * kHidden + 5 * q + 4 * k + 5 * kWidth + 4 * kHeads + 8), kSmall);
   LayerRun run(o);
   const Bytes before = run.memory.components()[Component::weights];
   run.backward_once();
