@@ -47,6 +47,15 @@ bool ascii_only() {
   return false;
 }
 
+/// Memory that has run out is told at once and without taking any: unwinding would need some itself, and threads
+/// have no one above them to tell.
+[[noreturn]] void out_of_memory() {
+  static constexpr std::string_view kTold =
+      "headroom: memory ran out: nothing was decided; give the process more, or a smaller input\n";
+  [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, kTold.data(), kTold.size());
+  _exit(kIncomplete);
+}
+
 int terminal_width() {
   winsize size{};
   if (isatty(STDOUT_FILENO) == 0 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
@@ -81,6 +90,7 @@ int run(int argc, const char* const* argv, std::string_view build) {
   std::ios::sync_with_stdio(false);
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a failed write, reported like any other
   remove_pending_output_on_signals();
+  std::set_new_handler(out_of_memory);
   const bool colour = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
   Streams streams{std::cin, std::cout, std::cerr, colour, ascii_only(), terminal_width()};
   return run(commands(), {argv + 1, argv + argc}, streams, build);
