@@ -58,7 +58,8 @@ void expect_agreement(const Job& job, const Hardware& hardware, const MakeTraine
                   part * allocated + kMiB);
       EXPECT_NEAR(static_cast<double>(b[p].peak_host), static_cast<double>(a[p].peak_host),
                   0.01 * static_cast<double>(a[p].peak_host));
-      // Host memory is pinned and touched for the first time by whoever asks first: each part of the book does.
+      // Host memory is pinned and touched for the first time by whoever asks first: each part of the book
+      // does.
       EXPECT_NEAR(b[p].seconds, a[p].seconds, 0.05 * a[p].seconds + 1e-3);
     }
   }
