@@ -135,7 +135,10 @@ void set_release(Engine& engine, std::string_view release, const Installation& i
   const Version version = of_release(engine);
   for (const Fact& fact : kFacts)
     if (fact.kind == engine.kind && fact.since <= version) fact.set(engine);
-  if (engine.kind == kVllm && installation.first_engine && version >= Version{0, 8, 0}) {
+  // In 0.8 the second engine leaves adapters to the first.
+  const bool first =
+      installation.first_engine || (engine.lora_slots > 0 && version < Version{0, 9, 0});
+  if (engine.kind == kVllm && first && version >= Version{0, 8, 0}) {
     engine.counts_others = false;
     engine.full_and_piecewise_graphs = engine.split_kv_graphs = false;
   }

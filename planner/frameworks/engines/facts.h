@@ -43,7 +43,7 @@ struct Installation {
 };
 
 /// Sets the fields of `engine` that its library's release decides, and `engine.release`. `engine.kind`, its
-/// model (Model Runner V2 serves dense ones) and its weights' type must be set. A release that is empty or
+/// model (Model Runner V2 serves dense ones), its weights' type and LoRA slots must be set. A release that is empty or
 /// no number counts as the default one.
 void set_release(Engine& engine, std::string_view release, const Installation& installation = {});
 

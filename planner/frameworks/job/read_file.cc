@@ -221,6 +221,7 @@ void complete_engine(const Job& job, const Document& node, Engine& engine, const
   out.kind = engine.kind;
   out.model = engine.model;
   out.weights = engine.weights;
+  out.lora_slots = engine.lora_slots;
   out.max_length = engine.max_length;
   engines::set_release(out, engine.release.empty() ? versions : engine.release);
   if (const auto card = load_hardware(job.gpu); card && !out.release.empty()) {

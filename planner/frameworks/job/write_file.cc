@@ -35,7 +35,9 @@ Engine unstated(const Engine& engine) {
   out.kind = engine.kind;
   out.model = engine.model;
   out.weights = engine.weights;
+  out.lora_slots = engine.lora_slots;
   engines::set_release(out, engine.release);
+  out.lora_slots = 0;
   out.release.clear();  // written, so that it is read again
   out.weights = Engine{}.weights;
   // Limits follow the card: always written.

@@ -35,6 +35,16 @@ TEST(EngineFacts, FollowTheRelease) {
   EXPECT_EQ(of(EngineKind::vllm, "").release, default_release(EngineKind::vllm));
 }
 
+TEST(EngineFacts, TheFirstEngineServesAdaptersInZeroEight) {
+  Engine engine;
+  engine.kind = EngineKind::vllm;
+  engine.lora_slots = 1;
+  set_release(engine, "0.8.3");
+  EXPECT_FALSE(engine.counts_others);
+  set_release(engine, "0.9.1");
+  EXPECT_TRUE(engine.counts_others);
+}
+
 TEST(EngineFacts, SglangIsNotChargedWithAnotherLibrarysSort) {
   const Engine engine = of(EngineKind::sglang, "0.5.2");
   EXPECT_EQ(engine.sampler_rows_factor, 2.5);
