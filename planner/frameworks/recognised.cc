@@ -18,8 +18,6 @@ struct FileForm {
 };
 
 constexpr FileForm kFiles[] = {
-    {"EasyR1", "its YAML", {"worker.actor", "worker.rollout", "trainer"}},
-    {"EasyR1", "its YAML", {"worker", "algorithm", "data.rollout_batch_size"}},
     {"TRL", "a trainer's configuration", {"model_name_or_path", "num_generations", "output_dir"}},
     {"TRL", "a trainer's configuration", {"model_name_or_path", "per_device_train_batch_size", "output_dir"}},
     {"accelerate",
@@ -38,7 +36,6 @@ struct CommandForm {
 };
 
 constexpr CommandForm kCommands[] = {
-    {"DeepSpeed-Chat", "its step 3 command line", "main.py", {"--actor_model_name_or_path", "", ""}},
     {"DeepSpeed-Chat", "its step 2 command line", "main.py", {"--num_padding_at_beginning", "", ""}},
     {"DeepSpeed-Chat", "its step 1 command line", "main.py", {"--sft_only_data_path", "", ""}},
     {"DeepSpeed-Chat", "its command line", "main.py", {"--data_split", "--zero_stage", ""}},

@@ -8,6 +8,7 @@
 #include "planner/frameworks/chatlearn/read.h"
 #include "planner/frameworks/deepspeed_chat/loop.h"
 #include "planner/frameworks/deepspeed_chat/read.h"
+#include "planner/frameworks/easyr1/read.h"
 #include "planner/frameworks/input.h"
 #include "planner/frameworks/job/framework.h"
 #include "planner/frameworks/nemo_rl/read.h"
@@ -72,6 +73,14 @@ std::span<const Framework> frameworks() {
                 .knobs = chatlearn::knobs,
                 .with = chatlearn::with,
                 .settings_of = chatlearn::settings_for,
+                .write = write_back},
+      Framework{.name = "easyr1",
+                .summary = "EasyR1: its YAML, and overrides",
+                .detect = easyr1::detect,
+                .read = easyr1::read,
+                .knobs = easyr1::knobs,
+                .with = easyr1::with,
+                .settings_of = easyr1::settings_for,
                 .write = write_back},
       Framework{.name = "deepspeed-chat",
                 .summary = "DeepSpeed-Chat's PPO step: four DeepSpeed engines, ZeRO 0 to 3",

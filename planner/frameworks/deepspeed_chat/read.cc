@@ -3,12 +3,13 @@
 #include <algorithm>
 
 #include "planner/frameworks/case_file.h"
+#include "planner/frameworks/deepspeed_chat/command.h"
 #include "planner/frameworks/deepspeed_chat/settings.h"
 
 namespace headroom::deepspeed_chat {
 
 bool detect(const JobInput& input) {
-  return std::any_of(input.files.begin(), input.files.end(), [](const JobInput::File& file) {
+  return is_command(input) || std::any_of(input.files.begin(), input.files.end(), [](const JobInput::File& file) {
     const Document& keys = cases::inner(file.document);
     const Document* actor = keys.find("actor");
     return actor != nullptr && actor->is_map() &&
@@ -17,6 +18,12 @@ bool detect(const JobInput& input) {
 }
 
 Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
+  if (is_command(input)) {
+    HEADROOM_ASSIGN(const JobInput keys, case_of_command(input, options));
+    JobOptions rest = options;
+    rest.nodes = rest.gpus_per_node = std::nullopt;  // they are the case's world
+    return read(keys, rest);
+  }
   HEADROOM_ASSIGN(const Layers layers, cases::lay(input, options));
   Values values(layers, Values::Grammar::strict);
   HEADROOM_ASSIGN(const std::shared_ptr<Settings> settings, read_settings(values, options));

@@ -22,6 +22,8 @@ namespace headroom::deepspeed_chat {
 ///
 /// A key both alone and in `zero_extra` with different values is an error.
 ///
+/// A script's or command's `main.py --actor_model_name_or_path …` (command.h) is read as such a map.
+///
 /// Errors name the key; so do those for what is not modelled: gradient accumulation, several generation
 /// batches, LoRA, the hybrid engine, EMA, compute_fp32_loss, sub_group_size.
 bool detect(const JobInput& input);

@@ -70,6 +70,12 @@ void check_words(Values& v, Settings& s) {
     if (p.megatron.enabled && p.megatron.granularity != "full" && p.megatron.granularity != "selective")
       v.fail_at(at + "megatron_cfg.recompute_granularity",
                 fmt::format("expected full or selective, found {}", p.megatron.granularity.substr(0, 80)));
+    if (p.megatron.enabled && (p.megatron.deepep || p.megatron.dispatcher == "flex"))
+      s.assumptions.push_back(at + "megatron_cfg.moe_enable_deepep: DeepEP's own buffers are not counted");
+    if (p.dtensor.enabled && p.dtensor.activation_checkpointing && (!p.dtensor.second || !s.since(0, 6)))
+      s.assumptions.push_back(at +
+                              "dtensor_cfg.activation_checkpointing: this worker recomputes norms, attention and MLP one "
+                              "by one; they are taken as one layer, which keeps less");
     if (p.dtensor.enabled && p.dtensor.expert > 1)
       s.assumptions.push_back(
           at +

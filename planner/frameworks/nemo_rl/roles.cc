@@ -109,6 +109,14 @@ void set_megatron(const Settings& s, Role& role, const Policy& p, bool trained) 
   role.megatron.fused_activation = m.activation_fusion;
   role.megatron.gradient_accumulation_fusion = m.accumulation_fusion;
   role.megatron.deallocates_outputs = true;
+  role.megatron.overlaps_gradients = m.overlap_grad_reduce;
+  role.megatron.fp8 = m.fp8;
+  role.megatron.fp8_parameters = m.fp8 && m.fp8_parameters;
+  role.megatron.mtp_layers = m.mtp_layers;
+  role.megatron.fused_permutation = m.permute_fusion;
+  role.megatron.dispatcher = m.deepep || m.dispatcher == "flex" ? MegatronDispatcher::flex
+                             : m.dispatcher == "allgather"      ? MegatronDispatcher::all_gather
+                                                                : MegatronDispatcher::all_to_all;
   role.megatron.precision_aware = m.precision_aware;
   role.megatron.vocabulary_multiple = 128;  // the bridge's make_vocab_size_divisible_by
   role.megatron.vocabulary_multiple_a_rank = true;

@@ -67,6 +67,11 @@ struct Megatron {
   double optimizer_offload_fraction = 0;
   DType exp_avg = DType::fp32;
   bool grad_reduce_in_fp32 = false;
+  bool overlap_grad_reduce = true;
+  bool fp8 = false, fp8_parameters = false;
+  std::int64_t mtp_layers = 0;
+  bool deepep = false, permute_fusion = true;
+  std::string dispatcher = "alltoall";
   Lora peft;
   std::string allocator_settings;
 };

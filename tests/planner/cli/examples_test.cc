@@ -77,7 +77,7 @@ TEST(Examples, EveryShippedConfigurationCanBePlanned) {
     const Outcome outcome = run_words(command);
     if (path.find("examples/deepspeed-chat/") != std::string::npos) {
       EXPECT_EQ(outcome.code, kBadInput) << path;
-      EXPECT_THAT(outcome.err, HasSubstr("with knobs to vary (job, verl, nemo-rl, openrlhf, chatlearn)")) << path;
+      EXPECT_THAT(outcome.err, HasSubstr("with knobs to vary (job, verl, nemo-rl, openrlhf, chatlearn, easyr1)")) << path;
       continue;
     }
     EXPECT_THAT(outcome.code, AnyOf(kDone, kOver, kUndetermined)) << path << outcome.err;

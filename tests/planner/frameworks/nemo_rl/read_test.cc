@@ -102,12 +102,12 @@ TEST(NemoRead, RefusesWhatNemoRlRefuses) {
 
 TEST(NemoRead, KeysWithoutAProgramLeaveTheVerdictOpen) {
   const Result<ReadJob> read =
-      test::read_nemo("0.6.0", {"policy.dtensor_cfg.enabled=false", "policy.megatron_cfg.enabled=true",
-                                "policy.megatron_cfg.fp8_cfg.enabled=true"});
+      test::read_nemo("main", {"policy.dtensor_cfg.enabled=false", "policy.megatron_cfg.enabled=true",
+                                "policy.megatron_cfg.cuda_graph_impl=local"});
   ASSERT_TRUE(read) << read.error().text();
-  EXPECT_THAT(read->job.not_modelled, Contains(HasSubstr("policy.megatron_cfg.fp8_cfg.enabled")));
+  EXPECT_THAT(read->job.not_modelled, Contains(HasSubstr("policy.megatron_cfg.cuda_graph_impl")));
   // Of the backend that does not run it says nothing.
-  EXPECT_TRUE(nemo_job("0.6.0", {"policy.megatron_cfg.fp8_cfg.enabled=true"}).not_modelled.empty());
+  EXPECT_TRUE(nemo_job("0.6.0", {"policy.megatron_cfg.cuda_graph_impl=local"}).not_modelled.empty());
 }
 
 TEST(NemoRead, AMistypedKeyIsToldAndAnotherReleasesToo) {
