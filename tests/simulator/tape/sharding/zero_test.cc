@@ -302,6 +302,47 @@ TEST(Zero, WideLossIsGoneWhenTheLastGradientsAreReduced) {
   }
 }
 
+// --- Sleep
+
+/// offload_states() takes no memory of the device; reload_states() makes what went anew, fp32 weights first, at
+/// stage 3 the partition of gradients and the bucket before the moments.
+TEST(Zero, StatesSleepOnTheHostAndComeBack) {
+  for (const int stage : {1, 2, 3}) {
+    ZeroRun run(options(stage));
+    run.engine().create_states();
+    Sizes expected;
+    std::int64_t all = 0;
+    for (const auto& group : tiny_groups()) {
+      all += sum(group) / kRanks;
+      const Bytes part = 4 * sum(group) / kRanks;
+      append(expected, stage == 3 ? Sizes{part} : Sizes{part, part, part});
+    }
+    if (stage == 3) {
+      append(expected, {2 * all, 2 * kBucket});
+      for (const auto& group : tiny_groups()) append(expected, {4 * sum(group) / kRanks, 4 * sum(group) / kRanks});
+    }
+    for (int time = 0; time < 2; ++time) {
+      EXPECT_EQ(run.allocations([&] { run.engine().move_states(false); }), Sizes{}) << stage;
+      EXPECT_EQ(run.allocations([&] { run.engine().move_states(true); }), expected) << stage;
+    }
+    // It goes on as before.
+    Tensor loss = run.loss();
+    run.engine().backward(loss, true);
+    run.engine().step(false);
+  }
+}
+
+TEST(Zero, AnOptimizerOnTheHostDoesNotSleep) {
+  for (const int stage : {2, 3}) {
+    ZeroOptions chosen = options(stage);
+    chosen.offload_optimizer = true;
+    ZeroRun run(chosen);
+    run.engine().create_states();
+    EXPECT_EQ(run.allocations([&] { run.engine().move_states(false); }), Sizes{}) << stage;
+    EXPECT_EQ(run.allocations([&] { run.engine().move_states(true); }), Sizes{}) << stage;
+  }
+}
+
 // --- Communicators
 
 TEST(Zero, StageThreeMakesASecondCommunicator) {
