@@ -49,7 +49,7 @@ class Translator {
     model("actor", "actor_model_name_or_path");
     model("critic", "critic_model_name_or_path");
     for (const Renamed& one : kRenamed) {
-      known(one.flag);
+      known(one.flag, true);
       put(one.key, one.flag, values_.text(one.flag, std::string(one.fallback)));
     }
     for (const std::string_view flag : kSame) {
@@ -78,19 +78,21 @@ class Translator {
   void put(std::string_view key, std::string_view flag, std::string value) {
     out_.set(key, Document::scalar(std::move(value), line_of(flag)));
   }
-  /// A value that nobody knows is asked for.
-  void known(std::string_view flag) {
+  /// A value that nobody knows, or that is not there, is asked for.
+  void known(std::string_view flag, bool takes_value = false) {
+    if (takes_value && values_.given(flag) && values_.text(flag) == "true")
+      values_.fail_at(flag, "expected a value, found none");
     const auto found = given_.unknown.find(std::string(flag));
     if (found != given_.unknown.end()) values_.fail_at(flag, "expected a value, found " + found->second);
   }
   void equal(std::string_view flag, std::string_view other, const std::string& fallback) {
-    known(flag);
+    known(flag, true);
     const std::string a = values_.text(flag, fallback), b = values_.text(other, fallback);
     if (a != b)
       values_.fail_at(flag, fmt::format("expected --{}'s {}: another value is not modelled; found {}", other, b, a));
   }
   void model(const char* key, std::string_view flag) {
-    known(flag);
+    known(flag, true);
     const std::string name = values_.text(flag);
     if (values_.failed()) return;
     if (name.empty()) return values_.fail_at(flag, "expected a model, found none");

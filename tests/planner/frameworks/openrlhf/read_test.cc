@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 
 #include "tests/planner/frameworks/openrlhf/run.h"
 #include "tests/support/data.h"
@@ -178,6 +179,24 @@ TEST(OpenRlhfRead, WritesIntoTheScript) {
       found.name = edited->name;
       EXPECT_TRUE(found == *edited) << what << "\n" << *text;
     }
+}
+
+/// Scripts of every program, with arrays, wrappers, here-documents and defaults.
+TEST(OpenRlhfRead, WholeScripts) {
+  const std::map<std::string, Algorithm> scripts = {{"qwen2.5-7b-grpo-8xh100.sh", Algorithm::grpo},
+                                                    {"llama-3.1-8b-ppo-ray-16xh100.sh", Algorithm::ppo},
+                                                    {"qwen2.5-1.5b-sft-2xa100.sh", Algorithm::sft},
+                                                    {"llama-3.2-3b-dpo-4xh100.sh", Algorithm::dpo}};
+  for (const auto& [name, algorithm] : scripts) {
+    const std::string path = test::data("openrlhf/" + name);
+    const Result<std::string> text = read_text(path);
+    ASSERT_TRUE(text) << text.error().text();
+    const Result<ReadJob> read = read_launch(*text, {}, path);
+    ASSERT_TRUE(read) << read.error().text();
+    EXPECT_EQ(read->job.algorithm, algorithm) << name;
+    EXPECT_TRUE(read->job.not_modelled.empty()) << name;
+    for (const Notice& notice : read->warnings) ADD_FAILURE() << notice.text();
+  }
 }
 
 /// OpenRLHF's own scripts, where a folder of them is named.
