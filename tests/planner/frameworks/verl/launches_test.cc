@@ -72,8 +72,9 @@ Counts count(const std::filesystem::path& file, const std::string& release) {
       ++counts.read;
       const bool megatron = line.find("megatron_trainer") != std::string::npos ||
                             line.find("model_engine=megatron") != std::string::npos;
-      if (megatron)
+      if (megatron) {
         EXPECT_EQ(verl::settings_of(*read).actor.strategy, verl::Strategy::megatron) << row["script"];
+      }
     } else {
       refuse(read.error().text(), row, counts);
     }
