@@ -156,7 +156,7 @@ TEST(Lora, TargetsAreReadAsPeftReadsThem) {
   EXPECT_THAT(some->warnings[0].message, HasSubstr("c_attn"));
 }
 
-/// Logits of some positions at a time: the log-prob pass holds 16 bytes a number of one chunk.
+/// Logits of some positions at a time: the log-prob pass holds three fp32 values a number of one chunk.
 TEST(FusedLogprobs, HoldOneChunkOfLogits) {
   const auto held = [&](const std::string& keys) {
     const Report report =
@@ -165,7 +165,7 @@ TEST(FusedLogprobs, HoldOneChunkOfLogits) {
       if (phase.phase == "ref_logprob") return phase.processes[0].at_peak_allocated[Component::logits];
     return Bytes{0};
   };
-  EXPECT_EQ(held("token_logprob: fused\nfused_chunk: 2048"), 32 * kMiB) << "2048 x 1000 x 16, in 2 MiB";
+  EXPECT_EQ(held("token_logprob: fused\nfused_chunk: 2048"), 24 * kMiB) << "2048 x 1000 x 12, in 2 MiB";
   EXPECT_GT(held("token_logprob: log_softmax"), 2 * 1039 * 1000 * 2);
 }
 
