@@ -22,7 +22,8 @@ class RecalledTrainer final : public TrainerProcess {
     const ActionCost& cost = residency[unit->next++];
     Bytes rise = cost.rise, active_rise = cost.active_rise, host_rise = cost.host_rise;
     Seconds seconds = cost.seconds;
-    if (const ActionCost* real = on_real_batch(action, step, *unit)) {
+    const ActionCost* real = on_real_batch(action, step, *unit);
+    if (real != nullptr) {
       // What the record found gathered and this run does not (it was offloaded since) is gathered again.
       const Bytes again = real->gathered - unit->held[Component::gathered_parameters];
       // Of the buffer that the record grew, this run has a part already.
@@ -34,11 +35,17 @@ class RecalledTrainer final : public TrainerProcess {
       host_rise = std::max(host_rise, real->host_rise);  // offloaded activations
       seconds = real->seconds;
     }
-    Breakdown peak = books_.live(), host_peak = books_.host();
+    // What the last pass left goes as the next one begins.
+    if (real != nullptr) {
+      unit->left = {};
+      books_.hold(live(), host(), false);
+    }
+    Breakdown peak = live(), host_peak = books_.host();
     peak[Component::temporaries] += rise;
     host_peak[Component::staging] += host_rise;
     books_.reach(peak, active_rise, host_peak);
     if (action.verb == Verb::offload && (action.parts & kOptimizer) != 0) buffer_ = 0;
+    if (real != nullptr) unit->left = left_by(*real, cost, action.verb == Verb::train);
     unit->held = cost.held;
     unit->host_held = cost.host_held;
     books_.hold(live(), host(), cost.empties_cache);
@@ -58,7 +65,23 @@ class RecalledTrainer final : public TrainerProcess {
     int forwards = 0, trainings = 0;
     bool trained = false;
     Breakdown held, host_held;
+    Breakdown left;  ///< by the last pass over the real micro-batches, beyond what a tiny one leaves
   };
+
+  /// What a pass leaves grows with its micro-batches: a schedule's last outputs, the graph that hangs on them.
+  /// Gradients of activations are among it after a training; elsewhere the two differ in where weights'
+  /// gradients lie.
+  static Breakdown left_by(const ActionCost& real, const ActionCost& tiny, bool training) {
+    Breakdown left;
+    const auto add = [&](Component component) {
+      left[component] = std::max<Bytes>(0, real.held[component] - tiny.held[component]);
+    };
+    for (const Component component :
+         {Component::activations, Component::logits, Component::temporaries, Component::other})
+      add(component);
+    if (training) add(Component::gradients);
+    return left;
+  }
 
   Result<Unit*> unit_of(const std::string& name) {
     const Role* role = job_.role(name);
@@ -104,6 +127,7 @@ class RecalledTrainer final : public TrainerProcess {
     Bytes workspaces = 0;
     for (const auto& [name, unit] : units_) {
       sum += unit.held;
+      sum += unit.left;
       workspaces = std::max(workspaces, unit.held[Component::workspaces]);
     }
     sum[Component::workspaces] = workspaces;

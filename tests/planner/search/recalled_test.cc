@@ -35,6 +35,16 @@ const std::vector<std::vector<std::string>> kRuns = {
 
 constexpr double kGatheredUnit = 512 * kMiB;  ///< a layer of the example's model in bf16, at most
 
+/// Components in which two peaks differ, for messages.
+std::string differences(const Breakdown& a, const Breakdown& b) {
+  std::string out;
+  for (std::size_t i = 0; i < kComponents; ++i)
+    if (a.bytes[i] != b.bytes[i])
+      out += std::string(name(static_cast<Component>(i))) + " " + std::to_string(a.bytes[i]) + " against " +
+             std::to_string(b.bytes[i]) + "; ";
+  return out;
+}
+
 /// The book folds equal layers, splits roles into parts and puts them together again: it must come to what
 /// the whole program gives over a sum of live blocks.
 void expect_agreement(const Job& job, const Hardware& hardware, const MakeTrainer& recalled,
@@ -55,7 +65,8 @@ void expect_agreement(const Job& job, const Hardware& hardware, const MakeTraine
       EXPECT_NEAR(static_cast<double>(b[p].peak_device), device, part * device + kGatheredUnit);
       const double allocated = static_cast<double>(a[p].processes.front().peak_allocated);
       EXPECT_NEAR(static_cast<double>(b[p].processes.front().peak_allocated), allocated,
-                  part * allocated + kMiB);
+                  part * allocated + kMiB)
+          << differences(a[p].processes.front().at_peak_allocated, b[p].processes.front().at_peak_allocated);
       EXPECT_NEAR(static_cast<double>(b[p].peak_host), static_cast<double>(a[p].peak_host),
                   0.01 * static_cast<double>(a[p].peak_host));
       // Host memory is pinned and touched for the first time by whoever asks first: each part of the book
