@@ -105,6 +105,16 @@ struct Knob {
   std::string current;              ///< the run's value
   std::vector<std::string> values;  ///< candidates that suit this run, the current one among them
   Choice needs = {};                ///< it matters only when that knob has that value; empty: always
+
+  /// What is known of the values' order, for a search to draw bounds from.
+  enum class Order {
+    none,        ///< nothing: every value is tried
+    rises,       ///< a later value never makes a step slower and never needs less memory in any phase
+    falls,       ///< ... an earlier value
+    window,      ///< a later value never makes a step slower; memory may miss on either side
+    exact_only,  ///< the values differ in the simulator alone
+  };
+  Order order = Order::none;
 };
 
 /// What a written configuration says about itself in its first lines.

@@ -55,6 +55,8 @@ Outcome outcome_of(const Report& report) {
     }
   }
   if (out.breaks) out.seconds = 0;
+  out.host_short = report.host_budget > 0 && out.peak_host > report.host_budget;
+  out.device_spare = out.breaks ? std::min<Bytes>(out.spare, -1) : out.spare;
   if (!out.fits) {
     if (report.host_budget > 0) out.spare = std::min(out.spare, report.host_budget - out.peak_host);
     out.spare = std::min<Bytes>(out.spare, -1);

@@ -24,6 +24,8 @@ struct Outcome {
   Bytes peak_host = 0;
   Bytes budget = 0;  ///< of the limiting phase's GPU
   Bytes spare = 0;   ///< least budget − peak − margin; negative: short by that much
+  Bytes device_spare = 0;   ///< the same of device memory alone
+  bool host_short = false;  ///< a node's host memory passes its budget
   std::string limiting_phase;
   /// Of a step once optimizer states exist (the last step run); 0 where the run breaks before.
   double seconds = 0;

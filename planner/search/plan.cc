@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <set>
 
 #include "models/base/parallel.h"
+
+#include "planner/search/fewest_changes.h"
 
 namespace headroom::search {
 namespace {
@@ -49,7 +52,14 @@ class Confirmation {
     }
   }
 
+  /// One more configuration that the exact executor ran: a choice, when it fits.
+  void add(const Point& point) {
+    if (Result<PlanChoice> choice = run_exactly(point); choice && choice->outcome.fits)
+      fits.push_back(std::move(*choice));
+  }
+
   std::vector<PlanChoice> fits, misses;
+  std::map<Point, Outcome> ran;  ///< by the exact executor
   std::optional<Outcome> first;  ///< of the run itself, when it can run
   bool exhausted = false;
   std::size_t tried() const { return tried_.size(); }
@@ -124,6 +134,7 @@ class Confirmation {
         continue;
       }
       const Outcome& outcome = choices[i]->outcome;
+      ran.emplace(points[i], outcome);
       const Outcome quick = search_.learn(points[i], outcome);
       if (!outcome.fits) {
         missed_.insert(points[i]);
@@ -147,7 +158,11 @@ void sort_and_cut(std::vector<PlanChoice>& choices, const PlanOptions& options) 
   std::stable_sort(choices.begin(), choices.end(), [&](const PlanChoice& a, const PlanChoice& b) {
     return better(a.outcome, b.outcome, options.search.objective);
   });
-  if (choices.size() > options.top) choices.resize(options.top);
+  const auto fewest = std::find_if(choices.begin(), choices.end(), [](const auto& c) { return c.fewest; });
+  if (choices.size() <= options.top) return;
+  if (fewest != choices.end() && fewest - choices.begin() >= static_cast<std::ptrdiff_t>(options.top))
+    std::iter_swap(fewest, choices.begin() + static_cast<std::ptrdiff_t>(options.top) - 1);
+  choices.resize(options.top);
 }
 
 void mark_pareto(std::vector<PlanChoice>& choices) {
@@ -177,6 +192,35 @@ Status add_nearest(const Setup& setup, const Space& space, const Findings& findi
   return {};
 }
 
+/// Decides the whole space against the best confirmed, and adds what is faster, or as fast with fewer changes.
+void prove(const Setup& setup, const Space& space, const Evaluator& quick, const Executor& exact,
+           const PlanOptions& options, Confirmation& confirmation, Plan& plan) {
+  const Evaluate run_exactly = [&](std::span<const Point> points) {
+    return Evaluator(setup, space, exact)(points);
+  };
+  Prover prover(space, std::cref(quick), run_exactly, options.proof);
+  std::optional<Found> winner;
+  for (const auto& [point, outcome] : confirmation.ran) {
+    prover.learn(point, outcome);
+    if (!outcome.fits) continue;
+    const Outcome fast = quick(std::span(&point, 1)).front();
+    if (!winner || fast.seconds < winner->quick.seconds) winner = Found{point, outcome, fast};
+  }
+  plan.proof = prover.run(winner);
+  if (plan.proof->evaluated == 0) plan.proof.reset();  // too many combinations without an order
+  if (plan.proof && plan.proof->found) {
+    winner = plan.proof->found;
+    confirmation.add(winner->point);
+  }
+  if (!winner) return;
+  const std::optional<Found> fewest = fewest_changes(space, quick, run_exactly, *winner);
+  if (!fewest) return;
+  const std::vector<Choice> changes = space.choices(fewest->point);
+  const auto same = [&](const PlanChoice& choice) { return choice.choices == changes; };
+  if (std::none_of(confirmation.fits.begin(), confirmation.fits.end(), same)) confirmation.add(fewest->point);
+  for (PlanChoice& choice : confirmation.fits) choice.fewest = same(choice);
+}
+
 }  // namespace
 
 Result<Plan> make_plan(const Setup& setup, const Space& space, const Executor& fast, const Executor& exact,
@@ -191,6 +235,8 @@ Result<Plan> make_plan(const Setup& setup, const Space& space, const Executor& f
   plan.evaluated = findings.evaluated;
   plan.pruned = findings.pruned;
   plan.feasible = static_cast<std::int64_t>(findings.feasible.size());
+  if (options.prove && options.search.objective == Objective::time)
+    prove(setup, space, evaluator, exact, options, confirmation, plan);
   plan.tried = static_cast<std::int64_t>(confirmation.tried());
   plan.confirmed = static_cast<std::int64_t>(confirmation.fits.size());
   plan.exhausted = confirmation.exhausted;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "planner/search/evaluator.h"
+#include "planner/search/proof.h"
 
 namespace headroom::search {
 
@@ -16,6 +17,7 @@ struct PlanChoice {
   std::optional<Report> report;   ///< of the confirming executor
   bool confirmed = false;
   bool pareto = false;  ///< no other is both faster and leaves more memory
+  bool fewest = false;  ///< the fewest changes that come within 2 % of the fastest
 };
 
 struct Plan {
@@ -28,13 +30,16 @@ struct Plan {
   std::int64_t tried = 0;      ///< run by the confirming executor
   std::int64_t confirmed = 0;  ///< of those: fit there too
   bool exhausted = false;      ///< everything met that could fit was tried
+  std::optional<Proof> proof;  ///< what became of the whole space; none: another objective than time
   double seconds = 0;          ///< spent searching
 };
 
 struct PlanOptions {
   Options search;
   std::size_t top = 5;
-  std::size_t most_tries = 24;  ///< runs of the confirming executor
+  std::size_t most_tries = 24;  ///< runs of the confirming executor, before the proof
+  bool prove = true;            ///< that nothing is faster than the best found
+  ProofOptions proof;
 };
 
 /// Searches `space` with `fast` and confirms the leaders with `exact`, which alone decides what fits.
@@ -43,7 +48,9 @@ struct PlanOptions {
 /// known anew: configurations that are expected not to fit then are passed over, and the search goes on. When
 /// nothing is expected to fit and nothing has, those that `fast` lets fit are tried all the same, the one
 /// that is expected to spare most first. It ends when the `top` best (and at least five) are confirmed, when everything that
-/// could fit was tried, or after `most_tries` exact runs. The input itself is confirmed first and is among
+/// could fit was tried, or after `most_tries` exact runs. Then the whole space is decided (`Prover`): what it
+/// finds faster leads the choices. Of the best, the version with the fewest changes that comes within 2 % is
+/// added. The input itself is confirmed first and is among
 /// the candidates. Errors: none of the space's configurations can run at all (the first refusal is given).
 Result<Plan> make_plan(const Setup& setup, const Space& space, const Executor& fast, const Executor& exact,
                        const PlanOptions& options);

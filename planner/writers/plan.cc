@@ -36,6 +36,34 @@ std::vector<std::string> row(const std::string& rank, const search::Outcome& out
           changes};
 }
 
+/// What became of the space, in one sentence, with the parts that are not empty.
+std::string proof_text(const search::Proof& proof) {
+  std::string out = proof.complete()
+                        ? fmt::format("All {} configurations are decided:", count(proof.space))
+                        : fmt::format("{} of {} configurations are left undecided:", count(proof.undecided),
+                                      count(proof.space));
+  const auto part = [&](double number, const char* what) {
+    if (number > 0) out += fmt::format("{} {} {}", out.back() == ':' ? "" : ",", count(number), what);
+  };
+  part(proof.refused, "refused by the framework");
+  part(proof.too_large, "do not fit by the closed form");
+  part(proof.too_large_exactly, "do not fit in the simulator");
+  part(proof.slower, "are no faster than the best");
+  out += fmt::format(" ({} run, {} simulated).\n", proof.evaluated, proof.exact_runs);
+  if (proof.complete())
+    out += proof.winner > 0 ? "By this model nothing in this space is faster than the best below.\n"
+                            : "By this model nothing in this space fits.\n";
+  return out;
+}
+
+Json proof_json(const search::Proof& proof) {
+  return {{"space", proof.space},         {"refused", proof.refused},
+          {"too_large", proof.too_large}, {"too_large_simulated", proof.too_large_exactly},
+          {"slower", proof.slower},       {"undecided", proof.undecided},
+          {"evaluated", proof.evaluated}, {"simulated", proof.exact_runs},
+          {"complete", proof.complete()}};
+}
+
 Json choice_json(const PlanChoice& choice, std::size_t rank) {
   Json changes = Json::object();
   for (const Setting& setting : choice.settings) changes[setting.key] = setting.value;
@@ -47,7 +75,8 @@ Json choice_json(const PlanChoice& choice, std::size_t rank) {
           {"limiting_phase", choice.outcome.limiting_phase},
           {"spare_bytes", choice.outcome.spare},
           {"confirmed", choice.confirmed},
-          {"pareto", choice.pareto}};
+          {"pareto", choice.pareto},
+          {"fewest_changes", choice.fewest}};
 }
 
 }  // namespace
@@ -67,6 +96,7 @@ std::string plan_table(const Plan& plan, Bytes budget) {
                   count(plan.space), plan.seconds, plan.pruned, plan.feasible, format_gib(budget));
   out += fmt::format("; {} of {} tried in the simulator fit{}\n\n", plan.confirmed, plan.tried,
                      plan.exhausted ? "" : ", where the search was cut off");
+  if (plan.proof) out += proof_text(*plan.proof) + "\n";
   const bool none = plan.choices.empty();
   if (none) out += "None fits. These come closest, GiB:\n";
   using Align = Columns::Align;
@@ -78,7 +108,7 @@ std::string plan_table(const Plan& plan, Bytes budget) {
   std::size_t rank = 0;
   for (const PlanChoice& choice : none ? plan.nearest : plan.choices) {
     const std::string changes = settings_text(choice.settings, choice.choices);
-    columns.add(row(std::to_string(++rank), choice.outcome, plan.now.seconds, choice.pareto ? "pareto" : "",
+    columns.add(row(std::to_string(++rank), choice.outcome, plan.now.seconds, choice.fewest ? "fewest" : choice.pareto ? "pareto" : "",
                     changes.empty() ? "none" : changes));
   }
   return out + columns.text();
@@ -89,6 +119,7 @@ std::string plan_json(const Plan& plan, const Report& input) {
   Json out = report_json(found ? *plan.choices[0].report : input);
   out["search"] = {{"evaluated", plan.evaluated}, {"pruned", plan.pruned},       {"feasible", plan.feasible},
                    {"tried", plan.tried},         {"confirmed", plan.confirmed}, {"seconds", plan.seconds}};
+  if (plan.proof) out["search"]["proof"] = proof_json(*plan.proof);
   out["choices"] = Json::array();
   for (std::size_t i = 0; i < plan.choices.size(); ++i)
     out["choices"].push_back(choice_json(plan.choices[i], i + 1));

@@ -178,7 +178,20 @@ const char* report_schema() {
       "properties": {
         "evaluated": {"type": "integer"}, "pruned": {"type": "integer"}, "feasible": {"type": "integer"},
         "tried": {"type": "integer", "description": "run in the simulator"},
-        "confirmed": {"type": "integer", "description": "of those: fit there"}, "seconds": {"type": "number"}
+        "confirmed": {"type": "integer", "description": "of those: fit there"}, "seconds": {"type": "number"},
+        "proof": {"$ref": "#/$defs/proof"}
+      }
+    },
+    "proof": {
+      "type": "object",
+      "description": "what became of every configuration of the space: the counts and the winner add up to it",
+      "required": ["space", "refused", "too_large", "too_large_simulated", "slower", "undecided", "complete"],
+      "additionalProperties": false,
+      "properties": {
+        "space": {"type": "number"}, "refused": {"type": "number"},
+        "too_large": {"type": "number", "description": "by the closed form"},
+        "too_large_simulated": {"type": "number"}, "slower": {"type": "number"}, "undecided": {"type": "number"},
+        "evaluated": {"type": "integer"}, "simulated": {"type": "integer"}, "complete": {"type": "boolean"}
       }
     },
     "choice": {
@@ -194,6 +207,7 @@ const char* report_schema() {
         "spare_bytes": {"type": "integer"},
         "confirmed": {"type": "boolean", "description": "the simulator ran it"},
         "pareto": {"type": "boolean"},
+        "fewest_changes": {"type": "boolean", "description": "the fewest changes within 2 % of the fastest"},
         "notes": {"type": "array", "items": {"type": "string"}}
       }
     }

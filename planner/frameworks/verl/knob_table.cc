@@ -183,12 +183,12 @@ const KnobRow kRows[] = {
        Keys keys{{backend(s, s.actor, kActor) + "param_offload", word(megatron(s) ? s.actor.megatron.param_offload : s.actor.fsdp.param_offload)}};
        if (megatron(s) && s.ref.exists) keys.push_back({kRef + "megatron.param_offload", word(s.ref.megatron.param_offload)});
        return keys;
-     }},
+     }, {}, Knob::Order::falls},
     {"optimizer_offload", "the actor's optimizer states on the host except in its update", false, always,
      [](const Settings& s) { return word(megatron(s) ? s.actor.megatron.optimizer_offload : s.actor.fsdp.optimizer_offload); },
      [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(megatron(s) ? s.actor.megatron.optimizer_offload : s.actor.fsdp.optimizer_offload, v); },
-     [](const Settings& s) { return Keys{{backend(s, s.actor, kActor) + "optimizer_offload", word(megatron(s) ? s.actor.megatron.optimizer_offload : s.actor.fsdp.optimizer_offload)}}; }},
+     [](const Settings& s) { return Keys{{backend(s, s.actor, kActor) + "optimizer_offload", word(megatron(s) ? s.actor.megatron.optimizer_offload : s.actor.fsdp.optimizer_offload)}}; }, {}, Knob::Order::falls},
     {"offload_policy", "FSDP2: the actor's states live on the host for good and its step runs there", false,
      [](const Settings& s) { return s.actor.strategy == Strategy::fsdp2; },
      [](const Settings& s) { return word(s.actor.fsdp.offload_policy); }, [](const Settings&) { return kFlags; },
@@ -197,7 +197,7 @@ const KnobRow kRows[] = {
     {"reshard_after_forward", "gathered weights are freed between forward and backward", false, fsdp,
      [](const Settings& s) { return word(s.actor.fsdp.reshard_after_forward); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.actor.fsdp.reshard_after_forward, v); },
-     [](const Settings& s) { return Keys{{kActor + "fsdp_config.reshard_after_forward", word(s.actor.fsdp.reshard_after_forward)}}; }},
+     [](const Settings& s) { return Keys{{kActor + "fsdp_config.reshard_after_forward", word(s.actor.fsdp.reshard_after_forward)}}; }, {}, Knob::Order::falls},
     {"gradient_checkpointing", "the actor's layers are recomputed in the backward", false, fsdp,
      [](const Settings& s) { return word(s.actor.model.gradient_checkpointing); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.actor.model.gradient_checkpointing, v); },
@@ -205,7 +205,7 @@ const KnobRow kRows[] = {
     {"activation_offload", "saved activations go to the host between forward and backward", false, fsdp,
      [](const Settings& s) { return word(s.actor.model.activation_offload); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.actor.model.activation_offload, v); },
-     [](const Settings& s) { return Keys{{kModel + "enable_activation_offload", word(s.actor.model.activation_offload)}}; }},
+     [](const Settings& s) { return Keys{{kModel + "enable_activation_offload", word(s.actor.model.activation_offload)}}; }, {}, Knob::Order::falls},
     {"fused_kernels", "log-probs without the whole logits", false, fsdp,
      [](const Settings& s) { return word(s.fused_kernels); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.fused_kernels, v); },
@@ -229,7 +229,7 @@ const KnobRow kRows[] = {
     {"entropy_checkpointing", "entropy is recomputed in the backward", false, fsdp,
      [](const Settings& s) { return word(s.entropy_checkpointing); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.entropy_checkpointing, v); },
-     [](const Settings& s) { return Keys{{kActor + "entropy_checkpointing", word(s.entropy_checkpointing)}}; }},
+     [](const Settings& s) { return Keys{{kActor + "entropy_checkpointing", word(s.entropy_checkpointing)}}; }, {}, Knob::Order::falls},
     {"micro_batch", "sequences a GPU trains on at once", false, always,
      [](const Settings& s) { return word(s.actor.train.micro.value_or(1)); }, [](const Settings& s) { return micro_values(s, s.actor); },
      [](Settings& s, const std::string& v) { return set_number(s.actor.train.micro, v); },
@@ -283,11 +283,11 @@ const KnobRow kRows[] = {
     {"critic_param_offload", "the critic's weights on the host while they are not used", false, fsdp_critic,
      [](const Settings& s) { return word(s.critic.fsdp.param_offload); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.critic.fsdp.param_offload, v); },
-     [](const Settings& s) { return Keys{{critic_fsdp(s) + "param_offload", word(s.critic.fsdp.param_offload)}}; }},
+     [](const Settings& s) { return Keys{{critic_fsdp(s) + "param_offload", word(s.critic.fsdp.param_offload)}}; }, {}, Knob::Order::falls},
     {"critic_optimizer_offload", "the critic's optimizer states on the host except in its update", false, fsdp_critic,
      [](const Settings& s) { return word(s.critic.fsdp.optimizer_offload); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.critic.fsdp.optimizer_offload, v); },
-     [](const Settings& s) { return Keys{{critic_fsdp(s) + "optimizer_offload", word(s.critic.fsdp.optimizer_offload)}}; }},
+     [](const Settings& s) { return Keys{{critic_fsdp(s) + "optimizer_offload", word(s.critic.fsdp.optimizer_offload)}}; }, {}, Knob::Order::falls},
     {"critic_gradient_checkpointing", "the critic's layers are recomputed in the backward", false, fsdp_critic,
      [](const Settings& s) { return word(s.critic.model.gradient_checkpointing); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.critic.model.gradient_checkpointing, v); },
@@ -325,7 +325,7 @@ const KnobRow kRows[] = {
        return keys;
      }},
     {"gpu_memory_utilization", "share of the GPU that the rollout engine may take", false, always,
-     [](const Settings& s) { return fmt::format("{}", s.rollout.gpu_memory_utilization); }, utilization_values, set_utilization, utilization_keys},
+     [](const Settings& s) { return fmt::format("{}", s.rollout.gpu_memory_utilization); }, utilization_values, set_utilization, utilization_keys, {}, Knob::Order::window},
     {"rollout_tensor_parallel", "GPUs that share one rollout engine", false, always,
      [](const Settings& s) { return word(s.rollout.tensor); },
      [](const Settings& s) { return head_groups(s, s.rollout.nodes > 0 ? s.rollout.gpus_per_node : s.gpus_per_node, s.rollout.tensor); },
@@ -384,7 +384,7 @@ const KnobRow kRows[] = {
      [](const Settings& s) {
        const std::string key = s.after(0, 7, 1) ? "checkpoint_engine.update_weights_bucket_megabytes" : "update_weights_bucket_megabytes";
        return Keys{{kRollout + key, word(s.rollout.bucket_megabytes)}};
-     }},
+     }, {}, Knob::Order::rises},
     {"allocator", "PYTORCH_CUDA_ALLOC_CONF of every process", false,
      [](const Settings& s) { return !s.allocator_from_environment; },
      [](const Settings& s) { return s.allocator_settings.empty() ? std::string("null") : s.allocator_settings; },
@@ -399,7 +399,7 @@ const KnobRow kRows[] = {
      },
      [](const Settings& s) {
        return Keys{{"ray_kwargs.ray_init.runtime_env.env_vars.PYTORCH_CUDA_ALLOC_CONF", s.allocator_settings.empty() ? "null" : s.allocator_settings}};
-     }},
+     }, {}, Knob::Order::exact_only},
     {"ref_model_dtype", "storage of the reference on the host", true, [](const Settings& s) { return separate_ref(s) && fsdp(s) && s.after(0, 6, 0); },
      [](const Settings& s) { return std::string(name(s.ref.fsdp.model_dtype.value_or(DType::fp32))); },
      [](const Settings&) { return Values{"bf16", "fp32"}; },

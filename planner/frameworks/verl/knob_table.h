@@ -21,6 +21,7 @@ struct KnobRow {
   bool (*set)(Settings&, const std::string&);     ///< false: not a value of this knob
   std::vector<Setting> (*keys)(const Settings&);  ///< of the settings after all knobs are set
   Choice needs = {};                              ///< matters only when another knob has this value
+  Knob::Order order = Knob::Order::none;          ///< of the values
 };
 
 /// Every knob, in the order in which they are set: what others depend on comes first.

@@ -57,7 +57,8 @@ std::vector<Knob> knobs(const ReadJob& read) {
               .changes_numerics = row.changes_numerics,
               .current = row.current(s),
               .values = row.values(s),
-              .needs = row.needs};
+              .needs = row.needs,
+              .order = row.order};
     out.push_back(std::move(knob));
   }
   return out;

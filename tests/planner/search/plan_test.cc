@@ -74,6 +74,9 @@ TEST_F(Toy, TableShowsRankCostAndChanges) {
       writers::plan_table(found, 13 * kGiB),
       R"(9 of 10 configurations run in 0.25 s (1 refused): 5 fit 13.00 GiB; 5 of 6 tried in the simulator fit
 
+All 10 configurations are decided: 1 refused by the framework, 4 do not fit by the closed form, 4 are no faster than the best (10 run, 0 simulated).
+By this model nothing in this space is faster than the best below.
+
 rank  s/step   vs now  device  spare  host  limited by                 changes
 now      3.0            14.00  -1.00  0.00  train_actor  does not fit
 1        5.0  +66.7 %    8.00   5.00  0.00  train_actor  pareto        train.offload=true
