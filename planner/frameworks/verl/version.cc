@@ -147,7 +147,8 @@ std::string because_of(const std::vector<Vote>& votes, Releases chosen) {
     const Vote* best = nullptr;
     Releases excluded = 0;
     for (const Vote& one : votes) {
-      if ((one.releases & chosen) == 0) continue;
+      if ((one.releases & chosen) == 0 || (!one.word && describe(one.releases) == describe(all_releases())))
+        continue;  // tells nothing
       Releases beside = all_releases() & ~one.releases;
       const Releases low = chosen & (~chosen + 1);
       beside &= older ? low - 1 : ~(low - 1) & ~chosen;

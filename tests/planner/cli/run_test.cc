@@ -127,8 +127,8 @@ TEST(Run, HelpIsGrouped) {
   const Outcome outcome = run_words({"estimate", "--help"});
   EXPECT_EQ(outcome.code, kDone);
   EXPECT_THAT(outcome.out,
-              StartsWith("predicts\n\nUsage: headroom estimate CONFIG… [options]\n\nArguments:\n"));
-  for (const char* group : {"\nOptions:\n", "\nThe run:\n", "\nThe machine:\n", "\nLimits:\n", "\nOutput:\n"})
+              StartsWith("predicts\n\nUsage: headroom estimate CONFIG… [options] [-- WORDS…]\n"));
+  for (const char* group : {"\n\nArguments:\n", "\nOptions:\n", "\nThe run:\n", "\nThe machine:\n", "\nLimits:\n", "\nOutput:\n"})
     EXPECT_THAT(outcome.out, HasSubstr(group));
   EXPECT_EQ(run_words({"--help"}).code, kDone);
   EXPECT_EQ(run_words({}).code, kBadInput);

@@ -42,7 +42,7 @@ TEST(PublicReports, NameWhatIsMissing) {
   ASSERT_TRUE(reports) << reports.error().text();
   EXPECT_EQ(report_of(*reports, "tinyzero-107").missing,
             (std::vector<std::string>{"actor_rollout_ref.model.path"}));
-  EXPECT_EQ(report_of(*reports, "easyr1-552").missing.size(), 10u);
+  EXPECT_EQ(report_of(*reports, "easyr1-552").missing.size(), 9u);
 }
 
 /// What a report says of its own goes before the script that it names.

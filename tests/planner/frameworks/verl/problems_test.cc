@@ -112,7 +112,7 @@ TEST(VerlProblems, TheAllocatorIsPyTorchsOwn) {
 TEST(VerlProblems, WrongTypesAreErrorsAtTheirPlace) {
   EXPECT_THAT(
       complaint("0.9.0", {"data.train_batch_size=many"}),
-      HasSubstr("--set: data.train_batch_size: expected an integer from 1 to 1073741824, found many"));
+      HasSubstr("--set: data.train_batch_size: expected an integer from 0 to 1073741824, found many"));
   EXPECT_THAT(complaint("0.9.0", {"data.train_batch_size=99999999999999999999999"}),
               HasSubstr("found 99999999999999999999999"));
   EXPECT_THAT(complaint("0.9.0", {"data.train_batch_size=1e30"}), HasSubstr("expected an integer"));

@@ -68,11 +68,12 @@ TEST(VerlWrite, ReadsBackAsTheChosenJob) {
       const Result<std::string> text = find_framework("verl")->write(*read, *settings, {.lines = {"test"}});
       ASSERT_TRUE(text) << path << ": " << text.error().text();
       const Scratch file(*text);
-      const Result<ReadJob> again = read_job(file.paths(), {});
+      JobOptions options;
+      options.versions.framework = read->job.versions.framework;  // keys with a plus may tell another release
+      const Result<ReadJob> again = read_job(file.paths(), options);
       ASSERT_TRUE(again) << path << ": " << again.error().text() << "\n" << *text;
       Job expected = *chosen;
       expected.name = again->job.name;
-      expected.assumptions = again->job.assumptions;
       expected.assumptions = again->job.assumptions;
       EXPECT_TRUE(again->job == expected) << path << "\n" << *text;
     }

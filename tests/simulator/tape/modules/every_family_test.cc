@@ -46,6 +46,12 @@ Architecture small(const std::string& family, const std::string& more = "") {
                           "num_attention_heads": 2, "intermediate_size": 128})");
     config.set("text_config", text);
   }
+  if (family.starts_with("qwen3_vl")) {
+    const Document text = std::move(config);
+    config = config_of(R"("vision_config": {"hidden_size": 64, "depth": 2, "num_heads": 2,
+                          "intermediate_size": 128, "out_hidden_size": 128})");
+    config.set("text_config", text);
+  }
   config.set("model_type", Document::scalar(family));
   const auto read = make_architecture(config, "config");
   EXPECT_TRUE(read) << family << ": " << (read ? "" : read.error().text());
