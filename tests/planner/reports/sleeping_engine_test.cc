@@ -44,7 +44,7 @@ roles:
     loss: {{token_logprob: fused_linear, chunk: 0, kl: true}}
     train: {{sequences: {micro}}}
     forward: {{sequences: {micro}}}
-  - {{name: ref, model: {model}, shares_weights_of: actor, forward: {{sequences: {micro}}}}}
+  - {{name: ref, model: {model}, shares_weights_of: actor, forward: {{sequences: {micro}}}, loss: {{token_logprob: fused_linear, chunk: 0}}}}
 engines:
   - name: rollout
     kind: vllm
