@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <set>
 
-#include "planner/cli/gate/glob.h"
+#include "models/base/pattern.h"
 
 namespace headroom::cli {
 namespace {
@@ -60,7 +60,7 @@ Result<std::vector<GatePath>> meant_by(const std::string& word) {
     const bool here = start == "." && !folder && !word.starts_with("./");
     for (const std::string& file : files) {
       const std::string path = here ? file.substr(2) : file;
-      if (folder ? is_configuration_name(path) : matches(word, path)) out.push_back({path, folder});
+      if (folder ? is_configuration_name(path) : matches(word, path, PatternOf::path)) out.push_back({path, folder});
     }
   }
   if (out.empty())

@@ -8,7 +8,7 @@
 
 #include "models/base/nearest.h"
 #include "models/document/document.h"
-#include "planner/cli/gate/glob.h"
+#include "models/base/pattern.h"
 
 namespace headroom::cli {
 namespace {
@@ -149,7 +149,7 @@ Rules Policy::of(const std::string& path) const {
   Rules rules = all_;
   const std::string relative = fs::absolute(path).lexically_normal().lexically_relative(folder_).string();
   for (const Entry& entry : entries_)
-    if (matches(entry.match, relative)) lay_over(entry.rules, rules);
+    if (matches(entry.match, relative, PatternOf::path)) lay_over(entry.rules, rules);
   return rules;
 }
 

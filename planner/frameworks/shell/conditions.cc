@@ -5,7 +5,7 @@
 
 #include "planner/frameworks/shell/arithmetic.h"
 #include "planner/frameworks/shell/interpreter.h"
-#include "planner/frameworks/shell/pattern.h"
+#include "models/base/pattern.h"
 
 namespace headroom::shell {
 namespace {
@@ -151,9 +151,9 @@ class Conditions {
     const Word left = settled(a.value), right = settled(b.value);
     if (!left.known() || !right.known()) return Truth::unknown;
     if (mark == "==" || mark == "=")
-      return as_truth(double_ ? matches_pattern(left.text, b.pattern) : left.text == right.text);
+      return as_truth(double_ ? matches(b.pattern, left.text, PatternOf::text) : left.text == right.text);
     if (mark == "!=")
-      return as_truth(double_ ? !matches_pattern(left.text, b.pattern) : left.text != right.text);
+      return as_truth(double_ ? !matches(b.pattern, left.text, PatternOf::text) : left.text != right.text);
     if (mark == "<") return as_truth(left.text < right.text);
     if (mark == ">") return as_truth(left.text > right.text);
     if (mark == "=~") return expression(left.text, right.text);

@@ -5,7 +5,7 @@
 
 #include "planner/frameworks/shell/arithmetic.h"
 #include "planner/frameworks/shell/interpreter.h"
-#include "planner/frameworks/shell/pattern.h"
+#include "models/base/pattern.h"
 
 namespace headroom::shell {
 namespace {
@@ -131,7 +131,7 @@ std::string trimmed(const std::string& text, const std::string& pattern, bool fr
     const std::size_t size = longest ? text.size() - n : n;
     const std::string_view piece =
         front ? std::string_view(text).substr(0, size) : std::string_view(text).substr(text.size() - size);
-    if (!matches_pattern(piece, pattern)) continue;
+    if (!matches(pattern, piece, PatternOf::text)) continue;
     return front ? text.substr(size) : text.substr(0, text.size() - size);
   }
   return text;
@@ -149,7 +149,7 @@ std::string replaced(const std::string& text, const std::string& pattern, const 
     if (!done)
       for (std::size_t n = text.size() - at; n > 0 && size == 0; --n) {
         if (operation == "/%" && at + n != text.size()) break;
-        if (matches_pattern(std::string_view(text).substr(at, n), pattern)) size = n;
+        if (matches(pattern, std::string_view(text).substr(at, n), PatternOf::text)) size = n;
       }
     if (operation == "/#" && at > 0) size = 0;
     if (size == 0) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "planner/frameworks/shell/arithmetic.h"
-#include "planner/frameworks/shell/pattern.h"
+#include "models/base/pattern.h"
 
 namespace headroom::shell {
 namespace {
@@ -353,7 +353,7 @@ Ended Interpreter::choose(const Node& node) {
   bool running = false;
   for (const Node::Case& one : node.cases) {
     for (const RawWord& each : one.patterns)
-      running = running || matches_pattern(subject.text, pattern(each));
+      running = running || matches(pattern(each), subject.text, PatternOf::text);
     if (!running) continue;
     const Ended ended = this->node(*one.body);
     if (!one.falls_through) return ended;
