@@ -1,5 +1,5 @@
 #include "planner/frameworks/chatlearn/job.h"
-#include "simulator/job/actions.h"
+#include "planner/frameworks/step_builder.h"
 
 namespace headroom::chatlearn {
 namespace {
@@ -7,11 +7,11 @@ namespace {
 /// An episode: sync, generate, sleep, old log-probs, reference, updates. A model whose memory is freed is on
 /// the GPU only while it works; the trainer comes back whole, optimizer states too, for log-probs as for
 /// updates, and with its weights alone for a sync.
-class StepMaker {
+class StepMaker : public StepBuilder {
  public:
   explicit StepMaker(const Settings& s) : s_(s) {}
 
-  std::vector<PhaseSpec> start() {
+  StepMaker& start() {
     phase(PhaseKind::engine_init);
     engine(Verb::start_engine);
     if (sleeps()) engine(Verb::sleep);
@@ -27,10 +27,10 @@ class StepMaker {
       act(Verb::create_states, "actor");
       away(s_.trainer, "actor", "policy_trainer", true);
     }
-    return std::move(phases_);
+    return *this;
   }
 
-  std::vector<PhaseSpec> step() {
+  StepMaker& step() {
     phase(PhaseKind::weight_sync);
     back(s_.trainer, "actor", "policy_trainer", false);
     if (sleeps()) engine(Verb::wake_weights);
@@ -61,22 +61,12 @@ class StepMaker {
       act(Verb::save, "actor");
       away(s_.trainer, "actor", "policy_trainer", true);
     }
-    return std::move(phases_);
+    return *this;
   }
 
  private:
   bool sleeps() const { return s_.policy.free.weights; }
 
-  PhaseSpec& phase(PhaseKind kind) {
-    phases_.push_back(make_phase(kind));
-    return phases_.back();
-  }
-  void act(Verb verb, const std::string& role, unsigned parts = 0) {
-    phases_.back().actions.push_back(parts_action(verb, role, parts));
-  }
-  void engine(Verb verb, const std::string& role = "") {
-    phases_.back().actions.push_back(engine_action(verb, "rollout", role));
-  }
   unsigned states() const { return s_.megatron ? kOptimizer | kMasterWeights : unsigned{kOptimizer}; }
 
   /// What the model's switches free; alone on its GPUs it keeps everything.
@@ -99,17 +89,16 @@ class StepMaker {
   }
 
   const Settings& s_;
-  std::vector<PhaseSpec> phases_;
 };
 
 }  // namespace
 
 std::vector<PhaseSpec> make_start(const Settings& settings) {
-  return StepMaker(settings).start();
+  return StepMaker(settings).start().take();
 }
 
 std::vector<PhaseSpec> make_step(const Settings& settings) {
-  return StepMaker(settings).step();
+  return StepMaker(settings).step().take();
 }
 
 }  // namespace headroom::chatlearn

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "planner/frameworks/nemo_rl/job.h"
-#include "simulator/job/actions.h"
+#include "planner/frameworks/step_builder.h"
 
 namespace headroom::nemo_rl {
 namespace {
@@ -11,11 +11,11 @@ namespace {
 /// runs: optimizer states go before the refit, weights after it; weights come back for the log-probs, the
 /// rest for the update. On GPUs of its own the engine never sleeps and the trainer keeps everything where it
 /// is.
-class StepMaker {
+class StepMaker : public StepBuilder {
  public:
   explicit StepMaker(const Settings& s) : s_(s) {}
 
-  std::vector<PhaseSpec> start() {
+  StepMaker& start() {
     if (s_.generates()) {
       phase(PhaseKind::engine_init);
       engine(Verb::start_engine);
@@ -40,10 +40,10 @@ class StepMaker {
       act(Verb::create_states, "actor");
       if (s_.algorithm == Algorithm::ppo) act(Verb::create_states, "critic");
     }
-    return std::move(phases_);
+    return *this;
   }
 
-  std::vector<PhaseSpec> step() {
+  StepMaker& step() {
     if (s_.generates()) {
       refit();
       generate();
@@ -56,7 +56,7 @@ class StepMaker {
       act(Verb::train, "actor");
     }
     save();
-    return std::move(phases_);
+    return *this;
   }
 
  private:
@@ -69,18 +69,8 @@ class StepMaker {
                                                            : unsigned{kOptimizer};
   }
 
-  PhaseSpec& phase(PhaseKind kind, std::string name = "") {
-    phases_.push_back(make_phase(kind, {}, std::move(name)));
-    return phases_.back();
-  }
-  void act(Verb verb, const std::string& role, unsigned parts = 0) {
-    phases_.back().actions.push_back(parts_action(verb, role, parts));
-  }
   void move(Verb verb, const Policy& p, const std::string& role, unsigned parts) {
     if (moves(p)) act(verb, role, parts);
-  }
-  void engine(Verb verb, const std::string& role = "") {
-    phases_.back().actions.push_back(engine_action(verb, "rollout", role));
   }
   void drop_gradients(const Policy& p, const std::string& role) {
     if (p.runs_megatron()) act(Verb::release, role, kGradients);
@@ -134,11 +124,6 @@ class StepMaker {
     engine(Verb::sleep);
   }
 
-  void forward(const std::string& role, Output output) {
-    act(Verb::forward, role);
-    phases_.back().actions.back().output = output;
-  }
-
   void values() {
     phase(PhaseKind::critic_values);
     move(Verb::load, s_.value, "critic", kWeights);
@@ -184,7 +169,7 @@ class StepMaker {
     if (!skipped) forward("actor", Output::logprobs);
     if (refers) reference();
     if (s_.algorithm == Algorithm::ppo) {
-      phases_.push_back(between_phases());
+      between();
       move(Verb::offload, p, "actor", kWeights);
       act(Verb::empty_cache, "actor");
     }
@@ -204,7 +189,7 @@ class StepMaker {
   void updates() {
     if (s_.algorithm == Algorithm::ppo) {
       train(PhaseKind::train_critic, s_.value, "critic", 0);
-      phases_.push_back(between_phases());
+      between();
       to_host(s_.value, "critic");
     }
     train(PhaseKind::train_actor, s_.policy, "actor", s_.policy_starts_at);
@@ -214,22 +199,20 @@ class StepMaker {
     if (!s_.saves) return;
     phase(PhaseKind::save_checkpoint).when.every = s_.save_period;
     if (colocated()) to_device(s_.policy, "actor");
-    act(Verb::save, "actor");
-    phases_.back().actions.back().gathered = s_.consolidated && !s_.policy.runs_megatron();
+    act(Verb::save, "actor").gathered = s_.consolidated && !s_.policy.runs_megatron();
   }
 
   const Settings& s_;
-  std::vector<PhaseSpec> phases_;
 };
 
 }  // namespace
 
 std::vector<PhaseSpec> make_start(const Settings& settings) {
-  return StepMaker(settings).start();
+  return StepMaker(settings).start().take();
 }
 
 std::vector<PhaseSpec> make_step(const Settings& settings) {
-  return StepMaker(settings).step();
+  return StepMaker(settings).step().take();
 }
 
 }  // namespace headroom::nemo_rl

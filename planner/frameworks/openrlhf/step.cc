@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "planner/frameworks/openrlhf/job.h"
-#include "simulator/job/actions.h"
+#include "planner/frameworks/step_builder.h"
 
 namespace headroom::openrlhf {
 namespace {
@@ -10,11 +10,11 @@ namespace {
 /// reference, update of the critic and of the actor, weights to the engine, checkpoint. On shared GPUs every
 /// scoring model empties its cache before the next one runs. DeepSpeed's sleep brings optimizer states back
 /// for an update only; bf16 weights never move.
-class StepMaker {
+class StepMaker : public StepBuilder {
  public:
   explicit StepMaker(const Settings& s) : s_(s) {}
 
-  std::vector<PhaseSpec> start() {
+  StepMaker& start() {
     if (s_.generates()) {
       phase(PhaseKind::engine_init);
       engine(Verb::start_engine);
@@ -37,10 +37,10 @@ class StepMaker {
       for (const char* role : {"actor", "critic"})
         if (exists(role)) offload(role);
     }
-    return std::move(phases_);
+    return *this;
   }
 
-  std::vector<PhaseSpec> step() {
+  StepMaker& step() {
     if (s_.rl()) {
       generate();
       if (exists("reward")) score(PhaseKind::reward, "reward", Output::rewards, shared("reward"));
@@ -56,7 +56,7 @@ class StepMaker {
       act(Verb::train, "actor");
     }
     save();
-    return std::move(phases_);
+    return *this;
   }
 
  private:
@@ -72,16 +72,6 @@ class StepMaker {
     return s_.colocate_all || (role == "ref" ? s_.colocate_actor_ref : s_.colocate_critic_reward);
   }
 
-  PhaseSpec& phase(PhaseKind kind) {
-    phases_.push_back(make_phase(kind));
-    return phases_.back();
-  }
-  void act(Verb verb, const std::string& role, unsigned parts = 0) {
-    phases_.back().actions.push_back(parts_action(verb, role, parts));
-  }
-  void engine(Verb verb, const std::string& role = "") {
-    phases_.back().actions.push_back(engine_action(verb, "rollout", role));
-  }
   void offload(const std::string& role) {
     act(Verb::offload, role, kOptimizer | kMasterWeights);
     act(Verb::empty_cache, role);
@@ -89,7 +79,10 @@ class StepMaker {
 
   void generate() {
     phase(PhaseKind::generate).overlaps_next = s_.async;
-    if (!s_.generates()) return act(Verb::generate, "actor");
+    if (!s_.generates()) {
+      act(Verb::generate, "actor");
+      return;
+    }
     if (sleeps()) {
       engine(Verb::wake_weights);
       engine(Verb::wake_kv);
@@ -102,8 +95,7 @@ class StepMaker {
 
   void score(PhaseKind kind, const std::string& role, Output output, bool empties) {
     phase(kind);
-    act(Verb::forward, role);
-    phases_.back().actions.back().output = output;
+    forward(role, output);
     if (empties) act(Verb::empty_cache, role);
   }
 
@@ -139,17 +131,16 @@ class StepMaker {
   }
 
   const Settings& s_;
-  std::vector<PhaseSpec> phases_;
 };
 
 }  // namespace
 
 std::vector<PhaseSpec> make_start(const Settings& settings) {
-  return StepMaker(settings).start();
+  return StepMaker(settings).start().take();
 }
 
 std::vector<PhaseSpec> make_step(const Settings& settings) {
-  return StepMaker(settings).step();
+  return StepMaker(settings).step().take();
 }
 
 }  // namespace headroom::openrlhf

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "planner/frameworks/verl/job.h"
-#include "simulator/job/actions.h"
+#include "planner/frameworks/step_builder.h"
 
 namespace headroom::verl {
 namespace {
@@ -17,20 +17,20 @@ namespace {
 /// after optimizer states do. Megatron: the gradient buffer goes with the weights, the fp32 main weights with
 /// the optimizer, and the cache is emptied after both. Releases before 0.8 gather the state dict of a sync
 /// before the engine's weights come back. Releases before 0.7.1 leave the cache as it is at the end of init.
-class StepMaker {
+class StepMaker : public StepBuilder {
  public:
   explicit StepMaker(const Settings& s) : s_(s), separate_(s.rollout.nodes > 0) {}
 
-  std::vector<PhaseSpec> start() {
+  StepMaker& start() {
     init();
     engines();
     if (s_.resumed) resume();
     if (sync_at_end()) weight_sync(PhaseKind::weight_sync);
     if (s_.val_before_train) validate({});
-    return std::move(phases_);
+    return *this;
   }
 
-  std::vector<PhaseSpec> step() {
+  StepMaker& step() {
     if (!sync_at_end()) weight_sync(PhaseKind::weight_sync);
     generate();
     reward();
@@ -45,7 +45,7 @@ class StepMaker {
       if (s_.test_freq > 0) validate(tests);
       save();
     }
-    return std::move(phases_);
+    return *this;
   }
 
  private:
@@ -69,16 +69,6 @@ class StepMaker {
     return megatron(w) ? kOptimizer | kMasterWeights : unsigned{kOptimizer};
   }
 
-  PhaseSpec& phase(PhaseKind kind) {
-    phases_.push_back(make_phase(kind));
-    return phases_.back();
-  }
-  void act(Verb verb, const std::string& role, unsigned parts = 0) {
-    phases_.back().actions.push_back(parts_action(verb, role, parts));
-  }
-  void act_engine(Verb verb, const std::string& engine, const std::string& role = "") {
-    phases_.back().actions.push_back(engine_action(verb, engine, role));
-  }
 
   void to_host(const Worker& w, const std::string& name) {
     if (moves_weights(w)) {
@@ -114,13 +104,13 @@ class StepMaker {
   void engines() {
     if (s_.reward_engine.exists) {
       phase(PhaseKind::engine_init).name = "reward_engine_init";
-      act_engine(Verb::start_engine, "reward");
+      engine(Verb::start_engine, "", "reward");
       if (s_.reward_engine.free_cache_engine && s_.reward_engine.nodes == 0)
-        act_engine(Verb::sleep, "reward");
+        engine(Verb::sleep, "", "reward");
     }
     phase(PhaseKind::engine_init);
-    act_engine(Verb::start_engine, "rollout");
-    if (sleeps()) act_engine(Verb::sleep, "rollout");
+    engine(Verb::start_engine);
+    if (sleeps()) engine(Verb::sleep);
   }
 
   /// A checkpoint brings optimizer states, which then follow the same offload rules.
@@ -155,7 +145,7 @@ class StepMaker {
       if (loads) act(Verb::offload, "actor", kWeights);
     }
     act(Verb::empty_cache, "actor");
-    if (sleeps()) act_engine(Verb::wake_weights, "rollout");
+    if (sleeps()) engine(Verb::wake_weights);
     if (!early) {
       if (loads) act(Verb::load, "actor", kWeights);
       if (exports) act(Verb::export_weights, "actor");
@@ -165,29 +155,29 @@ class StepMaker {
         act(Verb::empty_cache, "actor");
       }
     }
-    act_engine(Verb::sync_weights, "rollout", "actor");
+    engine(Verb::sync_weights, "actor");
     if (loads && !early && !exports) act(Verb::offload, "actor", kWeights);
     act(Verb::empty_cache, "actor");
-    if (sleeps()) act_engine(Verb::wake_kv, "rollout");
+    if (sleeps()) engine(Verb::wake_kv);
     if (switches) act(Verb::expandable_on, "actor");
   }
 
   void sleep() {
     if (!sleeps()) return;
     phase(PhaseKind::sleep);
-    act_engine(Verb::sleep, "rollout");
+    engine(Verb::sleep);
   }
 
   void generate() {
     phase(PhaseKind::generate).overlaps_next = separate_ && s_.trainer_mode == "separate_async";
-    act_engine(Verb::generate, "rollout");
+    engine(Verb::generate);
     sleep();
   }
 
   void reward() {
     if (s_.reward_engine.exists) {
       phase(PhaseKind::reward);
-      act_engine(Verb::score, "reward");
+      engine(Verb::score, "", "reward");
     } else if (s_.reward.exists) {
       forward(PhaseKind::reward, s_.reward, "reward", Output::rewards);
     }
@@ -197,8 +187,7 @@ class StepMaker {
     phase(kind);
     const bool moves = moves_weights(w) && (name == "actor" || name == "critic" || megatron(w));
     if (moves) act(Verb::load, name, kWeights);
-    act(Verb::forward, name);
-    phases_.back().actions.back().output = output;
+    StepBuilder::forward(name, output);
     if (!moves) return;
     act(Verb::offload, name, kWeights);
     act(Verb::empty_cache, name);
@@ -246,8 +235,7 @@ class StepMaker {
       if (!worker->exists) continue;
       const unsigned moved = megatron(*worker) ? kWeights | kGradients : unsigned{kWeights};
       if (moves_weights(*worker)) act(Verb::load, name, moved);
-      act(Verb::save, name);
-      phases_.back().actions.back().gathered = worker->saves_whole_model;
+      act(Verb::save, name).gathered = worker->saves_whole_model;
       if (!moves_weights(*worker)) continue;
       act(Verb::offload, name, kWeights);
       if (megatron(*worker)) act(Verb::release, name, kGradients);
@@ -260,12 +248,12 @@ class StepMaker {
     const std::size_t first = phases_.size();
     if (!sync_at_end()) weight_sync(PhaseKind::weight_sync);
     phase(PhaseKind::validate);
-    act_engine(Verb::generate, "rollout");
+    engine(Verb::generate);
     if (s_.reward_engine.exists) {
       // A colocated reward engine scores while the rollout sleeps; afterwards it is synced again.
       const bool takes_turns = sleeps() && s_.reward_engine.nodes == 0;
-      if (takes_turns) act_engine(Verb::sleep, "rollout");
-      act_engine(Verb::score, "reward");
+      if (takes_turns) engine(Verb::sleep);
+      engine(Verb::score, "", "reward");
       if (takes_turns && sync_at_end()) weight_sync(PhaseKind::weight_sync);
     } else if (!sync_at_end()) {
       sleep();
@@ -275,17 +263,16 @@ class StepMaker {
 
   const Settings& s_;
   bool separate_;
-  std::vector<PhaseSpec> phases_;
 };
 
 }  // namespace
 
 std::vector<PhaseSpec> make_start(const Settings& settings) {
-  return StepMaker(settings).start();
+  return StepMaker(settings).start().take();
 }
 
 std::vector<PhaseSpec> make_step(const Settings& settings) {
-  return StepMaker(settings).step();
+  return StepMaker(settings).step().take();
 }
 
 }  // namespace headroom::verl
