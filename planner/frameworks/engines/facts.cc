@@ -148,8 +148,9 @@ void set_release(Engine& engine, std::string_view release, const Installation& i
 
 Limits default_limits(const Engine& engine, const Hardware& card, EntryPoint entry,
                       const Installation& installation) {
+  constexpr Bytes kUsual = 80 * kGiB;
+  const Bytes memory = card.total_memory > 0 ? card.total_memory : kUsual;
   if (engine.kind == kSglang) {
-    const Bytes memory = card.total_memory;
     return {2048, memory < 35 * kGiB ? 2048 : memory < 60 * kGiB ? 4096 : memory < 160 * kGiB ? 8192 : 16384};
   }
   // The second engine is the default from 0.8 on; its limits by card came with pull request 16158.
@@ -160,9 +161,12 @@ Limits default_limits(const Engine& engine, const Hardware& card, EntryPoint ent
     return {256, context > 32768 ? 2048 : std::max<std::int64_t>(context, 2048)};
   }
   const bool a100 = card.name.find("A100") != std::string::npos;
-  const bool library = entry == EntryPoint::library;
-  if (card.total_memory >= 70 * kGiB && !a100) return {1024, library ? 16384 : 8192};
-  return {256, library ? 8192 : 2048};
+  const bool large = memory >= 70 * kGiB && !a100;
+  const std::int64_t sequences = large ? 1024 : 256;
+  // `EngineArgs`' tables have no row for a use that nobody states; its sequences followed with the tables.
+  if (entry == EntryPoint::bare) return {of_release(engine) < Version{0, 10, 0} ? sequences : 128, 2048};
+  if (entry == EntryPoint::library) return {sequences, large ? 16384 : 8192};
+  return {sequences, large ? 8192 : 2048};
 }
 
 }  // namespace headroom::engines

@@ -47,8 +47,9 @@ struct Installation {
 /// no number counts as the default one.
 void set_release(Engine& engine, std::string_view release, const Installation& installation = {});
 
-/// Who starts it: `vllm serve` or an `AsyncLLM` behind a server; or the class `LLM`.
-enum class EntryPoint { server, library };
+/// Who starts it: `vllm serve` or an `AsyncLLM` behind its server; the class `LLM`; or an `AsyncLLM` made from
+/// engine arguments, which says nothing of its use.
+enum class EntryPoint { server, library, bare };
 
 /// Sequences at once and tokens of a prefill step where nothing sets them.
 struct Limits {
@@ -56,8 +57,10 @@ struct Limits {
 };
 
 /// vLLM: cards of 70 GiB and more (but the A100) take 1,024 sequences, and 8,192 tokens behind a server, 16,384
-/// in `LLM`; others 256 and 2,048, or 8,192. The first engine, and releases before 0.8.3: 256, and the context's length, or 2,048
-/// beyond 32,768. SGLang: 2,048 sequences, and tokens by the card's memory.
+/// in `LLM`; others 256 and 2,048, or 8,192; an engine that says nothing of its use 2,048 tokens and, since 0.10,
+/// 128 sequences. The first engine, and releases before 0.8.3: 256, and the context's length, or 2,048 beyond
+/// 32,768. SGLang: 2,048 sequences, and tokens by the card's memory. A card of no known memory counts as one of
+/// 80 GiB.
 Limits default_limits(const Engine& engine, const Hardware& card, EntryPoint entry,
                       const Installation& installation = {});
 

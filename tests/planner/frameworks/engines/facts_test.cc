@@ -72,6 +72,8 @@ TEST(EngineLimits, FollowCardEntryPointAndRelease) {
   EXPECT_EQ(limits(vllm, "h200", EntryPoint::library), std::pair(1024, 16384));
   EXPECT_EQ(limits(vllm, "a100-80gb", EntryPoint::server), std::pair(256, 2048));
   EXPECT_EQ(limits(vllm, "l4", EntryPoint::library), std::pair(256, 8192));
+  EXPECT_EQ(limits(vllm, "h100", EntryPoint::bare), std::pair(128, 2048));
+  EXPECT_EQ(limits(of(EngineKind::vllm, "0.8.5"), "h100", EntryPoint::bare), std::pair(1024, 2048));
   Engine old = of(EngineKind::vllm, "0.6.6");
   old.max_length = 8192;
   EXPECT_EQ(limits(old, "h100", EntryPoint::server), std::pair(256, 8192));
