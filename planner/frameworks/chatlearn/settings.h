@@ -48,11 +48,6 @@ struct Model {
 };
 
 struct Settings : settings::TableSettings {
-  Release release = kNewest;
-  Versions versions;
-  std::string gpu;
-  Bytes card = 0;
-
   bool megatron = false;
   std::string train_backend, rollout_backend = "vllm", model_type = "llm";
   std::vector<std::string> colocation;
@@ -61,9 +56,6 @@ struct Settings : settings::TableSettings {
   bool partial_rollout = false;
   Model trainer, reference, policy;
   std::int64_t gpus_per_node = 8;
-  bool resumed = false;
-  int steps = 3;
-  std::vector<std::string> assumptions, not_modelled;
 
   bool colocated(std::string_view model) const;
 };

@@ -6,9 +6,9 @@
 #include <array>
 #include <filesystem>
 
-#include "planner/configuration/override.h"
 #include "planner/configuration/value_grammar.h"
 #include "planner/configuration/values.h"
+#include "planner/frameworks/settings/run.h"
 #include "planner/frameworks/verl/knobs.h"
 #include "planner/frameworks/verl/read.h"
 
@@ -61,6 +61,7 @@ constexpr std::array kPairs = {
     Pair{"trainer.val_freq", "trainer.test_freq", "-1"},
     Pair{"trainer.val_before_train", "trainer.val_before_train", "true"},
     Pair{"headroom.gpu", "headroom.gpu", ""},
+    Pair{"headroom.resumed", "headroom.resumed", ""},
 };
 // clang-format on
 
@@ -71,24 +72,6 @@ const Pair* by_verl(std::string_view key) {
 const Pair* by_own(std::string_view key) {
   const auto found = std::find_if(kPairs.begin(), kPairs.end(), [&](const Pair& pair) { return pair.own == key; });
   return found == kPairs.end() ? nullptr : &*found;
-}
-
-Result<Layers> lay(const JobInput& input, const JobOptions& options) {
-  Layers layers;
-  for (const JobInput::File& file : input.files) {
-    if (!file.document.is_map()) {
-      HEADROOM_ASSIGN(const std::vector<Override> list, parse_override_list(file.text, file.path));
-      for (const Override& change : list) HEADROOM_TRY(layers.apply(change));
-      continue;
-    }
-    layers.add_file(file.path, file.document);
-  }
-  for (const std::string& text : options.overrides) {
-    HEADROOM_ASSIGN(const Override change, parse_override(text, "--set"));
-    HEADROOM_TRY(layers.apply(change));
-  }
-  layers.set_environment(options.environment);
-  return layers;
 }
 
 /// verl's file of the same run, each value at the line of EasyR1's.
@@ -161,7 +144,7 @@ bool detect(const JobInput& input) {
 }
 
 Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
-  HEADROOM_ASSIGN(const Layers layers, lay(input, options));
+  HEADROOM_ASSIGN(const Layers layers, settings::lay_files(input, options, "a map of EasyR1's keys at the top"));
   Values values(layers);
   HEADROOM_ASSIGN(Document document, translated(values));
   JobInput asked;
@@ -181,16 +164,10 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   }
   made->keys = uses(values);
   made->input = input;
-  made->overrides = options.overrides;
-  const auto add = [&](const char* key, const std::string& value) {
-    if (!value.empty())
-      made->overrides.push_back(fmt::format("++{}={}", key, format_value(Document::scalar(value, 0, true))));
-  };
-  add("worker.actor.model.model_path", options.model);
-  add("headroom.gpu", options.gpu);
-  if (options.nodes) made->overrides.push_back(fmt::format("++trainer.nnodes={}", *options.nodes));
-  if (options.gpus_per_node)
-    made->overrides.push_back(fmt::format("++trainer.n_gpus_per_node={}", *options.gpus_per_node));
+  made->overrides = settings::effective_overrides(options, {.models = {"worker.actor.model.model_path"},
+                                                            .release = {},
+                                                            .nodes = "trainer.nnodes",
+                                                            .gpus_per_node = "trainer.n_gpus_per_node"});
   return made;
 }
 

@@ -6,15 +6,6 @@
 namespace headroom::nemo_rl {
 namespace {
 
-/// NeMo RL leaves sequences and tokens to the engine, which goes by the card; unknown ones count as large.
-engines::Limits limits_of(const Engine& engine, const Settings& s) {
-  Hardware card;
-  card.total_memory = s.card == 0 ? 80 * kGiB : s.card;
-  const bool served = s.policy.generation.async_engine;
-  return engines::default_limits(engine, card,
-                                 served ? engines::EntryPoint::server : engines::EntryPoint::library);
-}
-
 /// Share of the free memory that a refit's two staging buffers take where nothing says their size; of the
 /// whole memory, up to 5 GiB, where weights go to other GPUs, twice for the pieces and their concatenation.
 constexpr double kRefitShare = 0.3, kBroadcastShare = 0.02;
@@ -79,7 +70,10 @@ std::vector<Engine> make_engines(const Settings& s) {
   const std::string vllm = s.versions.vllm.empty() ? "0.20.0" : s.versions.vllm;
   engines::set_release(out, out.kind == EngineKind::sglang ? s.versions.sglang : vllm);
   if (g.block_size) out.block_size = *g.block_size;
-  const engines::Limits limits = limits_of(out, s);
+  // NeMo RL leaves sequences and tokens to the engine.
+  const engines::Limits limits = engines::default_limits(
+      out, settings::card_of(s),
+      g.async_engine ? engines::EntryPoint::bare : engines::EntryPoint::library);
   out.max_sequences = g.max_num_seqs.value_or(limits.sequences);
   out.max_batched_tokens = g.max_num_batched_tokens.value_or(limits.batched_tokens);
   out.graphs = !g.enforce_eager;

@@ -4,16 +4,13 @@
 
 #include <array>
 #include <filesystem>
+#include <iterator>
 
-#include "planner/configuration/model_lookup.h"
 #include "planner/configuration/override.h"
-#include "planner/configuration/value_grammar.h"
 #include "planner/frameworks/nemo_rl/aliases.h"
 #include "planner/frameworks/nemo_rl/job.h"
 #include "planner/frameworks/nemo_rl/parents.h"
 #include "planner/frameworks/nemo_rl/release.h"
-#include "planner/frameworks/settings/usage.h"
-#include "simulator/hardware/library.h"
 
 namespace headroom::nemo_rl {
 namespace {
@@ -33,28 +30,9 @@ Result<Algorithm> algorithm_of(const Layers& layers, const JobInput& input) {
                     .key = {}});
 }
 
-Versions stated_versions(Values& values, const JobOptions& options) {
-  Versions out = options.versions;
-  const auto take = [&](std::string& field, const char* library) {
-    const std::string key = std::string("headroom.versions.") + library;
-    if (field.empty()) field = values.text(key);
-    if (!field.empty() && field != "main" && !settings::parse_release(field))
-      values.fail_at(key, fmt::format("expected a version such as 0.5.0, found {}", field));
-  };
-  take(out.framework, "nemo_rl");
-  take(out.torch, "torch");
-  take(out.transformers, "transformers");
-  take(out.vllm, "vllm");
-  take(out.sglang, "sglang");
-  take(out.cuda, "cuda");
-  take(out.nccl, "nccl");
-  return out;
-}
-
 void check_words(Values& v, Settings& s) {
   const auto not_modelled = [&](const std::string& key, const std::string& what) {
-    v.warn_at(key, what + " is not modelled: the verdict is undetermined");
-    s.not_modelled.push_back(key + ": " + what);
+    settings::leave_unmodelled(v, s, key, what);
   };
   const auto precision = [&](const Policy& p, const std::string& at) {
     const auto type = parse_dtype(p.precision);
@@ -114,12 +92,7 @@ void find_models(Values& v, Settings& s, const JobOptions& options, const std::s
     request.base = base;
     request.head = head;
     request.overrides = v.tree(at + "hf_config_overrides");
-    Result<std::shared_ptr<const Architecture>> found = find_model(request);
-    if (found) {
-      p.architecture = *found;
-    } else {
-      v.fail_with(std::move(found.error()), at + "model_name");
-    }
+    p.architecture = settings::model_at(v, at + "model_name", request);
   };
   find(s.policy, "policy.",
        s.algorithm == Algorithm::rm ? HeadKind::sequence_classification : HeadKind::language_model);
@@ -144,20 +117,10 @@ void warn_of_new_keys(Values& values, const Layers& files, const JobOptions& opt
   }
 }
 
-std::vector<std::string> effective_overrides(const JobOptions& options) {
-  std::vector<std::string> out = options.overrides;
-  const auto add = [&](const char* key, const std::string& value) {
-    if (!value.empty())
-      out.push_back(fmt::format("++{}={}", key, format_value(Document::scalar(value, 0, true))));
-  };
-  add("policy.model_name", options.model);
-  add("headroom.gpu", options.gpu);
-  add("headroom.versions.nemo_rl", options.versions.framework);
-  if (options.nodes) out.push_back(fmt::format("++cluster.num_nodes={}", *options.nodes));
-  if (options.gpus_per_node) out.push_back(fmt::format("++cluster.gpus_per_node={}", *options.gpus_per_node));
-  if (options.resumed) out.push_back("++headroom.resumed=true");
-  return out;
-}
+const settings::OptionKeys kOptions{.models = {"policy.model_name"},
+                                    .release = "headroom.versions.nemo_rl",
+                                    .nodes = "cluster.num_nodes",
+                                    .gpus_per_node = "cluster.gpus_per_node"};
 
 bool has_keys(const Document& document) {
   constexpr std::array<std::string_view, 6> kOwn = {"policy.dtensor_cfg",
@@ -193,8 +156,7 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   without.overrides.clear();
   HEADROOM_ASSIGN(Layers layers, lay_parents(input, options));
   HEADROOM_ASSIGN(const Layers files, lay_parents(input, without));
-  ReadJob out;
-  HEADROOM_ASSIGN(out.warnings, replace_aliases(layers));
+  HEADROOM_ASSIGN(std::vector<Notice> renamed, replace_aliases(layers));
   if (layers.given("teachers")) {
     Error unread{.message = "NeMo RL: distillation from several tokenizers or teachers is not read yet",
                  .file = {},
@@ -207,54 +169,42 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   HEADROOM_ASSIGN(s.algorithm, algorithm_of(layers, input));
   {
     Values early(layers);
-    s.versions = stated_versions(early, options);
+    s.versions = settings::stated_versions(early, options, "nemo_rl", "main");
     HEADROOM_TRY(early.status());
   }
   const InferredRelease inferred = infer_release(layers);
   if (s.versions.framework.empty()) {
     s.release = inferred.release;
     s.assumptions.push_back(
-        fmt::format("NeMo RL {}{}", s.release >= kHead ? "main" : settings::to_string(s.release),
+        fmt::format("NeMo RL {}{}", s.release >= kHead ? "main" : to_string(s.release),
                     inferred.because.empty() ? " (no key tells)"
                                              : fmt::format(" (its files have {})", inferred.because)));
   } else {
-    s.release = s.versions.framework == "main" ? kHead : *settings::parse_release(s.versions.framework);
+    s.release = s.versions.framework == "main" ? kHead : *parse_version(s.versions.framework);
   }
   // Both backends' rows count for defaults, whichever runs.
   s.policy.megatron.enabled = s.value.megatron.enabled = s.teacher.megatron.enabled = true;
   layers.set_defaults(settings::defaults(keys_of(s), s.release));
   s.policy.megatron.enabled = s.value.megatron.enabled = s.teacher.megatron.enabled = false;
   Values values(layers);
-  static_cast<void>(stated_versions(values, options));
   complete_versions(s.release, s.versions);
   read_settings(values, s);
-  if (!options.gpu.empty()) s.gpu = options.gpu;
-  if (!s.gpu.empty())
-    if (const Result<Hardware> card = load_hardware(s.gpu)) s.card = card->total_memory;
+  settings::take_options(s, options);
   if (options.nodes) s.nodes = *options.nodes;
   if (options.gpus_per_node) s.gpus_per_node = *options.gpus_per_node;
-  if (options.steps) s.steps = *options.steps;
-  s.resumed = s.resumed || options.resumed;
   check_words(values, s);
   find_models(values, s, options, std::filesystem::path(input.files.front().path).parent_path().string());
-  out.keys = settings::account_for_keys(values, keys_of(s), {.framework = "NeMo RL", .release = s.release},
-                                        s.not_modelled);
-  for (const auto& [key, value] : values.used()) s.used.push_back(key);
-  s.layers = std::make_shared<const Layers>(layers);
   warn_of_new_keys(values, files, options);
-  HEADROOM_TRY(values.status());
-  Result<Job> job = make_job(s);
-  if (!job) {
-    const std::string key = job.error().key;
-    values.fail_with(std::move(job.error()), key);
-    HEADROOM_TRY(values.status());
-  }
-  out.job = std::move(*job);
-  out.job.name = std::filesystem::path(input.files.back().path).stem().string();
-  for (Notice& notice : values.take_warnings()) out.warnings.push_back(std::move(notice));
-  out.input = input;
-  out.overrides = effective_overrides(options);
-  out.settings = std::move(made);
+  HEADROOM_ASSIGN(ReadJob out,
+                  settings::finish(values, std::move(made),
+                                   {.framework = "NeMo RL",
+                                    .keys = keys_of(s),
+                                    .input = input,
+                                    .named_after = input.files.back().path,
+                                    .overrides = settings::effective_overrides(options, kOptions)},
+                                   [&] { return make_job(s); }));
+  out.warnings.insert(out.warnings.begin(), std::make_move_iterator(renamed.begin()),
+                      std::make_move_iterator(renamed.end()));
   return out;
 }
 

@@ -84,7 +84,7 @@ void complete_versions(const Release& release, Versions& versions) {
   for (const Libraries& known : kReleases)
     if (known.nemo <= release) found = &known;
   if (versions.framework.empty())
-    versions.framework = release >= kHead ? "main" : settings::to_string(release);
+    versions.framework = release >= kHead ? "main" : to_string(release);
   if (versions.torch.empty()) versions.torch = found->torch;
   if (versions.vllm.empty()) versions.vllm = found->vllm;
 }

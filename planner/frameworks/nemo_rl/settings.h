@@ -120,10 +120,6 @@ struct Policy {
 };
 
 struct Settings : settings::TableSettings {
-  Release release = kHead;
-  Versions versions;
-  std::string gpu;
-  Bytes card = 0;  ///< memory of the card, where its kind is known
   Algorithm algorithm = Algorithm::grpo;
 
   Policy policy, value, teacher;
@@ -138,11 +134,7 @@ struct Settings : settings::TableSettings {
   bool saves = true, consolidated = false;
   std::int64_t save_period = 10;
   std::int64_t nodes = 1, gpus_per_node = 1, loader_workers = 1;
-  bool resumed = false;
-  int steps = 3;
-  std::vector<std::string> assumptions, not_modelled;
 
-  bool since(int major, int minor, int patch = 0) const { return release >= Release{major, minor, patch}; }
   bool generates() const {
     return algorithm == Algorithm::grpo || algorithm == Algorithm::ppo ||
            algorithm == Algorithm::distillation;

@@ -119,11 +119,6 @@ std::vector<Engine> make_engines(const Settings& s) {
   out.model = s.model;
   out.tensor = s.engine_tensor;
   out.utilization = s.utilization;
-  // vLLM's own limits: of its offline class up to 0.9.0, of a server since.
-  constexpr Bytes kLargeCard = 70 * kGiB;
-  const bool large = s.card == 0 || s.card >= kLargeCard, offline = !s.since(0, 9, 1);
-  out.max_batched_tokens = offline ? (large ? 16384 : 8192) : (large ? 8192 : 2048);
-  out.max_sequences = large && offline ? 1024 : 256;
   out.max_length = s.sequence_length();
   out.graphs = !s.enforce_eager;
   out.processed_logprobs = s.corrects;
@@ -131,6 +126,11 @@ std::vector<Engine> make_engines(const Settings& s) {
   out.sleep_level = s.shares_engine() && s.engine_sleep ? 1 : 0;
   const std::string vllm = s.versions.vllm.empty() ? "0.27.1" : s.versions.vllm;
   engines::set_release(out, vllm);
+  // OpenRLHF leaves sequences and tokens to vLLM: to its class LLM up to 0.9.0, to an AsyncLLM since.
+  const engines::Limits limits = engines::default_limits(
+      out, settings::card_of(s), s.since(0, 9, 1) ? engines::EntryPoint::bare : engines::EntryPoint::library);
+  out.max_sequences = limits.sequences;
+  out.max_batched_tokens = limits.batched_tokens;
   out.sync.kind = WeightExport::per_tensor;
   out.sync.dtype = DType::bf16;
   // Parameter by parameter: what is gathered is copied once before it is handed over.

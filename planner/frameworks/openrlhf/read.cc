@@ -6,12 +6,8 @@
 #include <array>
 #include <filesystem>
 
-#include "planner/configuration/model_lookup.h"
-#include "planner/configuration/value_grammar.h"
 #include "planner/frameworks/openrlhf/job.h"
 #include "planner/frameworks/settings/arguments.h"
-#include "planner/frameworks/settings/usage.h"
-#include "simulator/hardware/library.h"
 
 namespace headroom::openrlhf {
 namespace {
@@ -73,7 +69,7 @@ void complete_versions(const Release& release, Versions& versions) {
   const Libraries* found = &kReleases.front();
   for (const Libraries& known : kReleases)
     if (known.openrlhf <= release) found = &known;
-  if (versions.framework.empty()) versions.framework = settings::to_string(release);
+  if (versions.framework.empty()) versions.framework = to_string(release);
   if (versions.deepspeed.empty()) versions.deepspeed = found->deepspeed;
   if (versions.vllm.empty()) versions.vllm = found->vllm;
   if (versions.torch.empty()) versions.torch = found->torch;
@@ -113,8 +109,7 @@ Result<Program> known_program(const std::string& name, const JobInput& input) {
 
 void check(Values& v, Settings& s) {
   const auto open = [&](const std::string& key, const std::string& what) {
-    v.warn_at(key, what + " is not modelled: the verdict is undetermined");
-    s.not_modelled.push_back(key + ": " + what);
+    settings::leave_unmodelled(v, s, key, what);
   };
   const auto type = parse_dtype(s.precision);
   if (!type || (*type != DType::bf16 && *type != DType::fp16 && *type != DType::fp32))
@@ -153,10 +148,7 @@ void find_models(Values& v, Settings& s, const JobOptions& options, const std::s
     request.name = name;
     request.base = base;
     request.head = head;
-    Result<std::shared_ptr<const Architecture>> found = find_model(request);
-    if (found) return *found;
-    v.fail_with(std::move(found.error()), at);
-    return std::shared_ptr<const Architecture>();
+    return settings::model_at(v, at, request);
   };
   s.model = find(s.pretrain, key, s.program == Program::rm ? HeadKind::scalar : HeadKind::language_model);
   if (s.has_reward()) {
@@ -183,16 +175,15 @@ void read_launcher(Values& v, Settings& s, const shell::Launch& launch) {
   if (const auto nodes = number({"--num_nodes", "--nnodes"})) s.actor.nodes = *nodes;
 }
 
-std::vector<std::string> effective_overrides(const Settings& s, const JobOptions& options) {
-  std::vector<std::string> out = options.overrides;
-  if (!options.model.empty())
-    out.push_back(fmt::format("++{}={}",
-                              flag(s, s.rl() ? "actor.model_name_or_path" : "model.model_name_or_path"),
-                              format_value(Document::scalar(options.model, 0, true))));
-  if (options.nodes && s.rl())
-    out.push_back(fmt::format("++{}={}", flag(s, "actor.num_nodes"), *options.nodes));
-  if (options.gpus_per_node && s.rl())
-    out.push_back(fmt::format("++{}={}", flag(s, "actor.num_gpus_per_node"), *options.gpus_per_node));
+settings::OptionKeys option_keys(const Settings& s) {
+  settings::OptionKeys out{
+      .models = {flag(s, s.rl() ? "actor.model_name_or_path" : "model.model_name_or_path")},
+      .release = "headroom.versions.openrlhf",
+      .nodes = {},
+      .gpus_per_node = {}};
+  if (!s.rl()) return out;
+  out.nodes = flag(s, "actor.num_nodes");
+  out.gpus_per_node = flag(s, "actor.num_gpus_per_node");
   return out;
 }
 
@@ -219,16 +210,18 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   bool dotted = false;
   for (const Layers::Leaf& leaf : layers.given_leaves())
     dotted = dotted || (leaf.key.find('.') != std::string::npos && !leaf.key.starts_with("headroom."));
-  s.versions = options.versions;
+  {
+    Values early(layers);
+    s.versions = settings::stated_versions(early, options, "openrlhf");
+    HEADROOM_TRY(early.status());
+  }
   if (s.versions.framework.empty()) {
     std::string because;
     s.release = infer_release(layers, dotted, because);
-    s.assumptions.push_back(fmt::format("OpenRLHF {}{}", settings::to_string(s.release),
+    s.assumptions.push_back(fmt::format("OpenRLHF {}{}", to_string(s.release),
                                         because.empty() ? " (no flag tells)" : " (" + because + ")"));
   } else {
-    const auto stated = settings::parse_release(s.versions.framework);
-    if (!stated) return fail(fmt::format("expected a version such as 0.9.5, found {}", s.versions.framework));
-    s.release = *stated;
+    s.release = *parse_version(s.versions.framework);
   }
   complete_versions(s.release, s.versions);
   layers.set_defaults(settings::defaults(keys, s.release));
@@ -237,36 +230,20 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   if (!s.rl()) s.actor.gpus = 8;
   read_settings(values, s);
   if (!s.rl()) read_launcher(values, s, *file->launch);
-  if (!options.gpu.empty()) s.gpu = options.gpu;
-  if (!s.gpu.empty())
-    if (const Result<Hardware> card = load_hardware(s.gpu)) s.card = card->total_memory;
+  settings::take_options(s, options);
   for (Group* group : {&s.actor, &s.ref, &s.critic, &s.reward}) {
     if (options.nodes) group->nodes = *options.nodes;
     if (options.gpus_per_node) group->gpus = *options.gpus_per_node;
   }
-  if (options.steps) s.steps = *options.steps;
-  s.resumed = s.resumed || options.resumed;
   check(values, s);
   find_models(values, s, options, std::filesystem::path(file->path).parent_path().string());
-  ReadJob out;
-  out.keys = settings::account_for_keys(values, keys, {.framework = "OpenRLHF", .release = s.release},
-                                        s.not_modelled);
-  HEADROOM_TRY(values.status());
-  for (const auto& [key, value] : values.used()) s.used.push_back(key);
-  s.layers = std::make_shared<const Layers>(layers);
-  Result<Job> job = make_job(s);
-  if (!job) {
-    const std::string key = job.error().key;
-    values.fail_with(std::move(job.error()), key);
-    HEADROOM_TRY(values.status());
-  }
-  out.job = std::move(*job);
-  out.job.name = std::filesystem::path(file->path).stem().string();
-  for (Notice& notice : values.take_warnings()) out.warnings.push_back(std::move(notice));
-  out.input = input;
-  out.overrides = effective_overrides(s, options);
-  out.settings = std::move(made);
-  return out;
+  return settings::finish(values, std::move(made),
+                          {.framework = "OpenRLHF",
+                           .keys = keys,
+                           .input = input,
+                           .named_after = file->path,
+                           .overrides = settings::effective_overrides(options, option_keys(s))},
+                          [&] { return make_job(s); });
 }
 
 }  // namespace headroom::openrlhf

@@ -28,11 +28,6 @@ struct Group {
 
 struct Settings : settings::TableSettings {
   Program program = Program::rl;
-  Release release = kHead;
-  Versions versions;
-  std::string gpu;
-  Bytes card = 0;
-
   Group actor, ref, critic, reward;
   bool colocate_all = false, colocate_actor_ref = false, colocate_critic_reward = false;
   bool async = false;
@@ -68,12 +63,8 @@ struct Settings : settings::TableSettings {
   double temperature = 1;
   std::int64_t epochs = 1, freezing_steps = -1, save_steps = -1;
   std::string pretrain, reward_pretrain, critic_pretrain, ref_pretrain, remote_rm, agent, loads_checkpoint;
-  bool resumed = false;
-  int steps = 3;
   std::shared_ptr<const Architecture> model, reward_model, critic_model;
-  std::vector<std::string> assumptions, not_modelled;
 
-  bool since(int major, int minor, int patch = 0) const { return release >= Release{major, minor, patch}; }
   bool rl() const { return program == Program::rl; }
   bool generates() const { return rl() && engines.value_or(0) > 0; }
   /// Engines share the GPUs of the models.

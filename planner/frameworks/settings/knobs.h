@@ -3,22 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "planner/configuration/layers.h"
-#include "planner/frameworks/read_job.h"
+#include "planner/frameworks/settings/run.h"
 
 namespace headroom::settings {
-
-/// What a framework's settings keep besides their fields, so that knobs can tell which other keys follow one.
-struct TableSettings : FrameworkSettings {
-  std::shared_ptr<const Layers> layers;  ///< as read
-  std::vector<std::string> used;         ///< every key that was asked for
-};
 
 /// Adds to `changes` every other used key whose value follows one of them by reference, with the value that
 /// it has now: a knob changes what it says and nothing else.

@@ -9,6 +9,7 @@
 #include "models/base/nearest.h"
 #include "planner/configuration/override.h"
 #include "planner/configuration/value_grammar.h"
+#include "planner/frameworks/settings/run.h"
 #include "planner/frameworks/shell/launch.h"
 #include "planner/frameworks/verl/job.h"
 #include "planner/frameworks/verl/keys.h"
@@ -278,43 +279,10 @@ std::string folder_of(const JobInput& input) {
   return std::filesystem::path(input.files.front().path).parent_path().string();
 }
 
-Versions stated_versions(Values& values, const JobOptions& options) {
-  Versions out = options.versions;
-  const auto take = [&](std::string& field, const char* key) {
-    if (field.empty()) field = values.text(std::string("headroom.versions.") + key);
-    if (!field.empty() && !parse_version(field))
-      values.fail_at(std::string("headroom.versions.") + key,
-                     fmt::format("expected a version such as 0.9.0, found {}", field));
-  };
-  take(out.framework, "verl");
-  take(out.torch, "torch");
-  take(out.transformers, "transformers");
-  take(out.vllm, "vllm");
-  take(out.sglang, "sglang");
-  take(out.cuda, "cuda");
-  take(out.nccl, "nccl");
-  return out;
-}
-
-/// The command line as overrides, so that a written configuration stands alone.
-std::vector<std::string> effective_overrides(const JobOptions& options) {
-  std::vector<std::string> out = options.overrides;
-  const auto add = [&](const char* key, const std::string& value) {
-    if (!value.empty())
-      out.push_back(fmt::format("++{}={}", key, format_value(Document::scalar(value, 0, true))));
-  };
-  add("actor_rollout_ref.model.path", options.model);
-  add("headroom.gpu", options.gpu);
-  add("headroom.versions.verl", options.versions.framework);
-  add("headroom.versions.torch", options.versions.torch);
-  add("headroom.versions.vllm", options.versions.vllm);
-  add("headroom.versions.sglang", options.versions.sglang);
-  if (options.nodes) out.push_back(fmt::format("++trainer.nnodes={}", *options.nodes));
-  if (options.gpus_per_node)
-    out.push_back(fmt::format("++trainer.n_gpus_per_node={}", *options.gpus_per_node));
-  if (options.resumed) out.push_back("++headroom.resumed=true");
-  return out;
-}
+const settings::OptionKeys kOptions{.models = {"actor_rollout_ref.model.path"},
+                                    .release = "headroom.versions.verl",
+                                    .nodes = "trainer.nnodes",
+                                    .gpus_per_node = "trainer.n_gpus_per_node"};
 
 }  // namespace
 
@@ -348,7 +316,7 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& given) {
   std::vector<std::string> assumptions;
   {
     Values early(layers);
-    stated = stated_versions(early, options);
+    stated = settings::stated_versions(early, options, "verl");
     HEADROOM_TRY(early.status());
     const ReleaseHints hints = stated.framework.empty() ? release_hints(input) : ReleaseHints{};
     const bool settled = !hints.verl.empty() && hints.verl.find("dev") == std::string::npos;
@@ -388,7 +356,7 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& given) {
   layers.set_defaults(std::move(below));
   Values values(layers);
   *settings = read_settings(values, version, options, folder_of(input));
-  settings->versions = stated_versions(values, options);
+  settings->versions = settings::stated_versions(values, options, "verl");
   if (settings->versions.vllm.empty()) settings->versions.vllm = stated.vllm;
   complete_versions(version, settings->versions);
   tell_unmodelled_programs(values, laid, *settings);
@@ -411,7 +379,7 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& given) {
   if (!input.files.empty()) out.job.name = std::filesystem::path(input.files.back().path).stem().string();
   for (Notice& notice : values.take_warnings()) out.warnings.push_back(std::move(notice));
   out.input = input;
-  out.overrides = effective_overrides(options);
+  out.overrides = settings::effective_overrides(options, kOptions);
   out.settings = std::move(settings);
   return out;
 }
