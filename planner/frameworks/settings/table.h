@@ -43,7 +43,7 @@ struct Row {
   Release since = kFirst, until = kNever;
 };
 
-enum class Kind { any, boolean, integer, number, text, list };
+enum class Kind { any, boolean, integer, number, text, list, map };
 
 /// A row with its whole key and without its settings: what everything but reading needs.
 struct Key {

@@ -484,20 +484,20 @@ const Section kSections[] = {
 
 // clang-format on
 
-Type type_of(char letter) {
+Kind kind_of(char letter) {
   switch (letter) {
     case 'b':
-      return Type::boolean;
+      return Kind::boolean;
     case 'i':
-      return Type::integer;
+      return Kind::integer;
     case 'f':
-      return Type::number;
+      return Kind::number;
     case 'l':
-      return Type::list;
+      return Kind::list;
     case 'd':
-      return Type::map;
+      return Kind::map;
     default:
-      return Type::text;
+      return Kind::text;
   }
 }
 
@@ -508,7 +508,7 @@ std::vector<Key> expanded() {
       Key key;
       key.path =
           section.prefix.empty() ? std::string(row.key) : fmt::format("{}.{}", section.prefix, row.key);
-      key.type = type_of(row.type);
+      key.kind = kind_of(row.type);
       key.fallback = row.fallback;
       key.effect = row.effect;
       key.since = std::max(section.since, row.since);
@@ -551,7 +551,7 @@ const Key* find_key(std::string_view path, const Version& release) {
   if (!rows.empty()) return release < rows.front().since ? &rows.front() : &rows.back();
   for (std::size_t dot = path.rfind('.'); dot != std::string_view::npos; dot = path.rfind('.', dot - 1)) {
     for (const Key& key : rows_of(path.substr(0, dot)))
-      if (key.type == Type::map) return &key;
+      if (key.kind == Kind::map) return &key;
     if (dot == 0) break;
   }
   return nullptr;
@@ -565,16 +565,6 @@ Document defaults(const Version& release) {
     tree.set_path(key.path, value ? std::move(*value) : Document::null());
   }
   return tree;
-}
-
-std::span<const std::string_view> keys_with_effect() {
-  static const std::vector<std::string_view> paths = [] {
-    std::vector<std::string_view> out;
-    for (const Key& key : keys())
-      if (key.effect != Effect::none && (out.empty() || out.back() != key.path)) out.push_back(key.path);
-    return out;
-  }();
-  return paths;
 }
 
 }  // namespace headroom::verl

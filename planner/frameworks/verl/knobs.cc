@@ -17,7 +17,7 @@ bool in_release(const Settings& s, const KnobRow& row) {
   for (const Setting& setting : row.keys(s)) {
     const Key* key = find_key(setting.key, s.version);
     if (key == nullptr || s.version < key->since || s.version >= key->until) return false;
-    const bool exact = key->path == setting.key, inside = key->type == Type::map;
+    const bool exact = key->path == setting.key, inside = key->kind == Kind::map;
     if (!exact && !inside) return false;
   }
   return true;
