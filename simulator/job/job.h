@@ -98,6 +98,7 @@ struct Job {
   std::vector<PhaseSpec> step;   ///< of every step
   int steps = 3;
   bool resumed = false;  ///< optimizer states exist at start
+  std::int64_t rank = 0;  ///< which of the GPUs that are counted alike is followed (device_run.h)
   Bytes phase_marker =
       0;  ///< a tensor of so many bytes is made and dropped as each phase begins: marks traces
   std::int64_t helpers =

@@ -45,6 +45,8 @@ constexpr Names<MegatronDispatcher, 3> kMegatronDispatcher = {
 constexpr Names<RecomputeKind, 3> kRecomputeKind = {
     {{RecomputeKind::none, "none"}, {RecomputeKind::full, "full"}, {RecomputeKind::selective, "selective"}}};
 
+constexpr Names<MetaRanks, 3> kMetaRanks = {
+    {{MetaRanks::none, "none"}, {MetaRanks::others, "others"}, {MetaRanks::all, "all"}}};
 constexpr Names<OptimizerKind, 2> kOptimizerKind = {
     {{OptimizerKind::adamw, "adamw"}, {OptimizerKind::sgd, "sgd"}}};
 
@@ -154,6 +156,7 @@ HEADROOM_ENUM_NAMES(ShardingKind, kShardingKind)
 HEADROOM_ENUM_NAMES(MegatronLayers, kMegatronLayers)
 HEADROOM_ENUM_NAMES(MegatronDispatcher, kMegatronDispatcher)
 HEADROOM_ENUM_NAMES(RecomputeKind, kRecomputeKind)
+HEADROOM_ENUM_NAMES(MetaRanks, kMetaRanks)
 HEADROOM_ENUM_NAMES(OptimizerKind, kOptimizerKind)
 HEADROOM_ENUM_NAMES(OptimizerImplementation, kOptimizerImplementation)
 HEADROOM_ENUM_NAMES(TokenLogprob, kTokenLogprob)

@@ -36,6 +36,9 @@ constexpr bool is_zero(ShardingKind kind) {
          kind == ShardingKind::zero3;
 }
 
+/// Ranks on which a model made on the host has shapes only (PyTorch's meta device) until it was wrapped.
+enum class MetaRanks { none, others, all };  ///< others: all but the first
+
 /// How weights, gradients and optimizer states are spread over data-parallel ranks, and when they are
 /// gathered.
 struct Sharding {
@@ -49,6 +52,8 @@ struct Sharding {
       false;                   ///< FSDP1: the root unit stays unsharded after a forward without backward
   bool layers_wrapped = true;  ///< each decoder layer is a unit; false: the whole model is one
   bool trainable_leaves_wrapped = false;  ///< LoRA: each adapter leaf is its own unit
+  bool head_wrapped = false;  ///< FSDP2: a head that is not tied is a unit, as the embedding is
+  MetaRanks meta = MetaRanks::none;
   // ZeRO (DeepSpeed): sizes in elements
   std::int64_t reduce_bucket = 500'000'000, allgather_bucket = 500'000'000;
   std::int64_t prefetch_bucket = 50'000'000, max_live_parameters = 1'000'000'000;

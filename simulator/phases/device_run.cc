@@ -19,7 +19,10 @@ std::vector<GpuKind> gpu_kinds(const Job& job) {
         kinds = std::max(kinds, role.parallel.pipeline);
     }
     const std::int64_t alike = pool.gpus() / kinds;
-    for (std::int64_t kind = 0; kind < kinds; ++kind) out.push_back({&pool, kind * alike, alike});
+    for (std::int64_t kind = 0; kind < kinds; ++kind) {
+      GpuKind& added = out.emplace_back(GpuKind{&pool, kind * alike, alike});
+      if (added.holds(job.rank)) added.followed = job.rank - added.rank;
+    }
   }
   return out;
 }
@@ -41,7 +44,7 @@ std::vector<GpuKind> gpu_kinds_by_shard(const Job& job) {
       out.push_back(kind);
       continue;
     }
-    out.push_back({kind.pool, kind.rank, kind.alike - same});
+    out.push_back({kind.pool, kind.rank, kind.alike - same, std::min(kind.followed, kind.alike - same - 1)});
     out.push_back({kind.pool, kind.rank + kind.alike - same, same});
   }
   return out;

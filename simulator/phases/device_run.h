@@ -25,6 +25,8 @@ struct GpuKind {
   const Pool* pool = nullptr;
   std::int64_t rank = 0;  ///< the first of the kind, in its pool
   std::int64_t alike = 1;
+  std::int64_t followed = 0;  ///< counted from the first: the one whose program runs, `Job::rank` where that is here
+  bool holds(std::int64_t other) const { return other >= rank && other < rank + alike; }
 };
 /// Of all pools of `job`, in order. Pointers into `job`.
 std::vector<GpuKind> gpu_kinds(const Job& job);

@@ -378,7 +378,7 @@ Result<GpuRun> run_gpu(const Job& job, const Hardware& hardware, const MakeTrain
   out.report.pool = kind.pool == &job.pools.front() ? "" : kind.pool->name;
   out.report.device = kind.rank;
   out.report.alike = kind.alike;
-  PhaseInterpreter run(job, hardware, make_trainer, *kind.pool, kind.rank, machine);
+  PhaseInterpreter run(job, hardware, make_trainer, *kind.pool, kind.rank + kind.followed, machine);
   HEADROOM_TRY(run.prepare(leave_out_repetitions));
   HEADROOM_ASSIGN(out.report.phases, run.execute());
   if (run.left_out_wrongly()) return run_gpu(job, hardware, make_trainer, kind, machine, false);

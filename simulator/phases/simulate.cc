@@ -20,7 +20,7 @@ struct Subject {
 };
 
 bool is_on(const GpuKind& kind, const SimulateOptions& options) {
-  return !options.device || (*options.device >= kind.rank && *options.device < kind.rank + kind.alike);
+  return !options.device || kind.holds(*options.device);
 }
 
 /// The process to look at: on the GPU that peaks highest, the one that reserves most.
@@ -62,7 +62,7 @@ Status record(const Job& job, const Hardware& hardware, const SimulateOptions& o
                         .snapshot = options.snapshot != nullptr,
                         .holders_at = options.holders ? trainer.peak_allocation : 0});
   const MakeTrainer make_trainer = program_recorded(trainer.process, recorder);
-  PhaseInterpreter run(job, hardware, make_trainer, *kind.pool, kind.rank);
+  PhaseInterpreter run(job, hardware, make_trainer, *kind.pool, kind.rank + kind.followed);
   HEADROOM_TRY(run.prepare(false));
   HEADROOM_TRY(run.execute());
   if (options.holders) holders = recorder.holders(static_cast<std::size_t>(options.holder_count));

@@ -46,6 +46,7 @@ void set_fsdp(const Settings& s, Role& role, const Model& m) {
   role.attention_mask = !role.packed;
   role.built_on_host = true;
   role.loads_on_every_rank = !m.meta_init;
+  if (m.meta_init) role.sharding.meta = MetaRanks::others;
   role.offload_pinned = false;
   role.loss.token_logprob = TokenLogprob::log_softmax;
   role.loss.keeps_logits = role.trained;

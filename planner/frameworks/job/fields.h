@@ -187,6 +187,11 @@ struct Fields<Sharding> {
             &Sharding::layers_wrapped);
     v.field({.name = "trainable_leaves_wrapped", .meaning = "each adapter leaf is a unit"},
             &Sharding::trainable_leaves_wrapped);
+    v.field({.name = "head_wrapped", .meaning = "FSDP2: a head that is not tied is a unit"},
+            &Sharding::head_wrapped);
+    v.field({.name = "meta",
+             .meaning = "ranks on which a model made on the host has shapes only until it was wrapped"},
+            &Sharding::meta);
     v.field({.name = "reduce_bucket",
              .meaning = "ZeRO: elements of a reduction bucket",
              .least = 1,
@@ -640,6 +645,7 @@ struct Fields<Job> {
             &Job::step);
     v.field({.name = "steps", .meaning = "that are simulated", .least = 1, .most = 1000}, &Job::steps);
     v.field({.name = "resumed", .meaning = "optimizer states exist at start"}, &Job::resumed);
+    v.field({.name = "rank", .meaning = "which of the GPUs that are counted alike is followed"}, &Job::rank);
     v.field({.name = "phase_marker",
              .meaning = "a tensor of so many bytes is made and dropped as each phase begins",
              .most = std::int64_t{1} << 40,

@@ -48,6 +48,7 @@ void set_dtensor(const Settings& s, Role& role, const Policy& p, bool trained) {
   role.sharding.kind = fsdp1 ? ShardingKind::fsdp1 : ShardingKind::fsdp2;
   role.sharding.cpu_offload = fsdp1 ? p.fsdp1_offload : d.cpu_offload;
   role.built_on_host = true;
+  role.sharding.meta = fsdp1 ? MetaRanks::others : MetaRanks::all;
   role.offload_pinned = false;
   if (fsdp1) {
     if (trained && p.fsdp1_checkpointing) role.recompute.kind = RecomputeKind::full;

@@ -168,7 +168,7 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& given) {
     HEADROOM_TRY(values.status());
   }
   out.job = std::move(*job);
-  HEADROOM_TRY(take_batches(input, out.job));
+  HEADROOM_TRY(take_run(input, out.job));
   warn_of_short_models(values, *settings);
   if (!input.files.empty()) out.job.name = std::filesystem::path(input.files.back().path).stem().string();
   for (Notice& notice : values.take_warnings()) out.warnings.push_back(std::move(notice));

@@ -61,9 +61,12 @@ Status lay_recording(const JobInput::File& file, Layers& layers) {
   return {};
 }
 
-Status take_batches(const JobInput& input, Job& job) {
+Status take_run(const JobInput& input, Job& job) {
   for (const JobInput::File& file : input.files) {
-    if (!is_recording(file.document) || !lists_batches(file.document)) continue;
+    if (!is_recording(file.document)) continue;
+    const Document* rank = file.document.find("rank");
+    if (rank != nullptr) job.rank = rank->as_int().value_or(0);
+    if (!lists_batches(file.document)) continue;
     HEADROOM_ASSIGN(job.lengths.listed, listed_batches(file.document, job, file.path));
   }
   return {};

@@ -14,7 +14,7 @@ bool is_recording(const Document& document);
 /// Lays the run's settings over what is there. Errors: an override that is none.
 Status lay_recording(const JobInput::File& file, Layers& layers);
 
-/// Gives the job the micro-batches that the run had.
-Status take_batches(const JobInput& input, Job& job);
+/// Gives the job the micro-batches that the run had, and the rank that was recorded.
+Status take_run(const JobInput& input, Job& job);
 
 }  // namespace headroom::verl

@@ -26,12 +26,14 @@ Precision fsdp_precision(const Settings& s, const Worker& w, bool reference) {
 }
 
 Sharding fsdp_sharding(const Settings& s, const Worker& w, bool reference) {
+  const bool tied = w.model.architecture != nullptr && w.model.architecture->decoder.tied_embeddings;
   const Fsdp& f = w.fsdp;
   Sharding out;
   out.kind = w.strategy == Strategy::fsdp2 ? ShardingKind::fsdp2 : ShardingKind::fsdp1;
   out.group = f.fsdp_size > 0 && f.fsdp_size < s.gpus() ? f.fsdp_size : 0;
   out.reshard_after_forward = f.reshard_after_forward;
-  out.forward_prefetch = f.forward_prefetch;
+  // FSDP2 is told to prefetch since 0.8.
+  out.forward_prefetch = f.forward_prefetch && (out.kind == ShardingKind::fsdp1 || s.after(0, 8, 0));
   out.layers_wrapped = !f.wrap_disabled;
   // Forward-only models are offloaded whatever their own flag says; FSDP2's policy offloads trained ones.
   out.cpu_offload = reference || (out.kind == ShardingKind::fsdp2 && f.offload_policy);
@@ -40,6 +42,9 @@ Sharding fsdp_sharding(const Settings& s, const Worker& w, bool reference) {
   out.root_stays_gathered = out.kind == ShardingKind::fsdp1 && s.after(0, 8, 0) && f.fsdp_size <= 1;
   out.defer_gradient_sync = !reference && s.after(0, 9, 0) && f.no_sync;
   out.trainable_leaves_wrapped = w.lora.rank > 0 && !reference;
+  // Fused kernels read the head's weight without calling the head.
+  out.head_wrapped = out.kind == ShardingKind::fsdp2 && !tied && s.after(0, 7, 1) && !s.fused_kernels;
+  if (!tied) out.meta = MetaRanks::others;
   return out;
 }
 

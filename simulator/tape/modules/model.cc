@@ -141,8 +141,10 @@ void Model::build_head(const Tensor& embedding, const std::string& name) {
       return register_parameter(*this, name + ".bias", head_bias_, {decoder_.vocabulary}, -1);
     }
     register_parameter(*this, name + ".weight", head_weight_, {decoder_.vocabulary, width}, -1);
+    parameters_.back().table = kHeadUnit;
     if (!decoder_.head_bias) return;
     register_parameter(*this, name + ".bias", head_bias_, {decoder_.vocabulary}, -1);
+    parameters_.back().table = kHeadUnit;
   } else {
     const std::int64_t width = decoder_.embedding_dim > 0 ? decoder_.embedding_dim : decoder_.hidden;
     scalar_head_ = std::make_shared<LinearLayer>();
@@ -180,10 +182,12 @@ Tensor Model::forward(const ModelInput& input) {
     if (input.last_logits > 0) rows = slice(hidden, 1, hidden.size(1) - input.last_logits, input.last_logits);
     const ModuleScope module(tape_, head_module_);
     const ComponentScope component(tape_, Component::logits);
+    if (hooks != nullptr) hooks->before_forward(kHeadUnit, rows);
     out = between_hooks(module_hooks(*this), head_module_, rows, [&](const Tensor& x) {
       return linear(x, tied_ != nullptr ? *tied_ : head_weight_, head_bias_);
     });
     rows.reset();
+    if (hooks != nullptr) hooks->after_forward(kHeadUnit, out);
     // Gemma 2's cap, Granite's and Cohere's factor.
     if (decoder_.logits_softcap > 0) out = mul_scalar(tanh(div_scalar(std::move(out))));
     if (logits_scaled_) out = mul_scalar(std::move(out));

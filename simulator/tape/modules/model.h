@@ -34,15 +34,15 @@ struct ParameterSlot {
   std::string name;  ///< Transformers' name: model.layers.0.self_attn.q_proj.weight
   Tensor* tensor = nullptr;
   int layer = -1;
-  /// kEmbeddingUnit or kPositionUnit: an embedding's table, a sharding unit of its own in models whose head
-  /// is not tied.
-  int embedding = 0;
+  /// kEmbeddingUnit, kPositionUnit or kHeadUnit: a table that can be a sharding unit of its own in models
+  /// whose head is not tied.
+  int table = 0;
 };
 
-/// Unit numbers of the embeddings of tokens and of positions for `UnitHooks`.
-inline constexpr int kEmbeddingUnit = -2, kPositionUnit = -3;
-constexpr bool is_embedding(int unit) {
-  return unit == kEmbeddingUnit || unit == kPositionUnit;
+/// Unit numbers of the embeddings of tokens and of positions and of the head for `UnitHooks`.
+inline constexpr int kEmbeddingUnit = -2, kPositionUnit = -3, kHeadUnit = -4;
+constexpr bool is_table(int unit) {
+  return unit <= kEmbeddingUnit;
 }
 
 struct LinearLayer;
@@ -93,7 +93,7 @@ struct ModelInput {
   std::vector<Tensor>* hidden = nullptr;  ///< output_hidden_states: each layer's input and the last state
 };
 
-/// Called around decoder layers (unit = layer index), the embeddings (`is_embedding`) and the whole model
+/// Called around decoder layers (unit = layer index), embeddings and the head (`is_table`) and the whole model
 /// (unit = -1): where sharding runtimes gather and reshard. Not called while a checkpoint recomputes
 /// unless `in_recompute`.
 class UnitHooks {

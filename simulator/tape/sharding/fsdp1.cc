@@ -1,6 +1,8 @@
 #include "simulator/tape/sharding/fsdp1.h"
 
 #include <algorithm>
+#include <numeric>
+#include <string_view>
 
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/pointwise.h"
@@ -101,7 +103,7 @@ void Fsdp1::shard_unit(Unit& u) {
     flat.padded = round_up(flat.elements, options_.ranks);
     std::vector<Tensor> moved;
     if (options_.built_on_host) {
-      for (const View& view : flat.views) moved.push_back(tape_.empty(view.shape, stored, kToDevice));
+      moved = options_.meta ? materialise(flat, stored) : brought(flat, stored);
       if (!alone()) broadcast(flat, stored, u.number == kRoot);
     } else {
       for (const View& view : flat.views) moved.push_back(*view.slot);
@@ -121,6 +123,37 @@ void Fsdp1::shard_unit(Unit& u) {
     flat.full = tape_.alias(nothing, Shape{flat.elements}, 0, false);
     flat.full->requires_grad = flat.trainable;
   }
+}
+
+/// What was made on the host, parameter by parameter.
+std::vector<Tensor> Fsdp1::brought(const Flat& flat, DType stored) {
+  std::vector<Tensor> out;
+  for (const View& view : flat.views) out.push_back(tape_.empty(view.shape, stored, kToDevice));
+  return out;
+}
+
+/// `param_init_fn` on modules of shapes only, breadth first. It empties the cache after each of them.
+std::vector<Tensor> Fsdp1::materialise(const Flat& flat, DType stored) {
+  const auto module_of = [&](std::size_t view) {
+    const std::string& name = model_.parameters()[flat.views[view].order].name;
+    return std::string_view(name).substr(0, name.rfind('.'));
+  };
+  const auto depth = [&](std::size_t view) {
+    const std::string_view module = module_of(view);
+    return std::count(module.begin(), module.end(), '.');
+  };
+  std::vector<std::size_t> order(flat.views.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return depth(a) < depth(b); });
+  std::vector<Tensor> out(flat.views.size());
+  std::string_view module;
+  for (const std::size_t view : order) {
+    if (std::exchange(module, module_of(view)) != module) tape_.memory().empty_cache();
+    out[view] = tape_.empty(flat.views[view].shape, stored, kToDevice);
+  }
+  tape_.memory().empty_cache();
+  return out;
 }
 
 /// The first rank's values come coalesced: tensors are joined in copies until one of them is full; two copies
@@ -426,38 +459,40 @@ void Fsdp1::summon_adapters(bool layer_by_layer) {
 
 // --- Shards
 
+/// As FSDP lists its flat parameters: the outermost module's, which is the root's, comes first.
+void Fsdp1::root_first(const std::function<void(Flat&)>& visit) {
+  for (Flat& flat : units_.back().flats) visit(flat);
+  for (Unit& u : units_)
+    if (u.number != kRoot)
+      for (Flat& flat : u.flats) visit(flat);
+}
+
 std::vector<Tensor> Fsdp1::shards() {
   std::vector<Tensor> out;
-  const auto take = [&](const Unit& u) {
-    for (const Flat& flat : u.flats)
-      if (flat.trainable) out.push_back(flat.shard);
-  };
-  take(units_.back());  // the root's flat parameter is registered on the outermost module
-  for (const Unit& u : units_)
-    if (u.number != kRoot) take(u);
+  root_first([&](const Flat& flat) {
+    if (flat.trainable) out.push_back(flat.shard);
+  });
   return out;
 }
 
 void Fsdp1::offload(HostKind kind) {
   const ComponentScope component(tape_, Component::weights);
-  for (Unit& u : units_)
-    for (Flat& flat : u.flats)
-      if (flat.shard->storage->device == Device::gpu) {
-        const ModuleScope module(tape_, flat.shard->storage->label.module);
-        if (viewed_) flat.viewed = tape_.alias(flat.shard, flat.shard.shape());
-        tape_.set_data(flat.shard, tape_.empty_host(flat.shard.shape(), flat.shard.dtype(), kind));
-      }
+  root_first([&](Flat& flat) {
+    if (flat.shard->storage->device != Device::gpu) return;
+    const ModuleScope module(tape_, flat.shard->storage->label.module);
+    if (viewed_) flat.viewed = tape_.alias(flat.shard, flat.shard.shape());
+    tape_.set_data(flat.shard, tape_.empty_host(flat.shard.shape(), flat.shard.dtype(), kind));
+  });
 }
 
 void Fsdp1::load() {
   if (options_.cpu_offload) return;
   const ComponentScope component(tape_, Component::weights);
-  for (Unit& u : units_)
-    for (Flat& flat : u.flats)
-      if (flat.shard->storage->device != Device::gpu) {
-        const ModuleScope module(tape_, flat.shard->storage->label.module);
-        tape_.set_data(flat.shard, tape_.empty(flat.shard.shape(), flat.shard.dtype(), kShard));
-      }
+  root_first([&](Flat& flat) {
+    if (flat.shard->storage->device == Device::gpu) return;
+    const ModuleScope module(tape_, flat.shard->storage->label.module);
+    tape_.set_data(flat.shard, tape_.empty(flat.shard.shape(), flat.shard.dtype(), kShard));
+  });
 }
 
 }  // namespace headroom::tape

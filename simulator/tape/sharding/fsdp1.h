@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <vector>
 
 #include "simulator/tape/sharding/runtime.h"
@@ -70,6 +71,8 @@ class Fsdp1 : public ShardingRuntime {
 
   void build_units(Model& model);
   void shard_unit(Unit& unit);
+  std::vector<Tensor> brought(const Flat& flat, DType stored);
+  std::vector<Tensor> materialise(const Flat& flat, DType stored);
   void broadcast(const Flat& flat, DType stored, bool with_buffers);
   void begin();
   bool alone() const { return options_.ranks == 1; }
@@ -78,6 +81,7 @@ class Fsdp1 : public ShardingRuntime {
   void export_unit(Unit& unit, bool to_host, std::vector<std::pair<std::size_t, StateTensor>>& out);
   StateTensor part_of(const View& view, DType stored, bool to_host);
   /// Whether what runs is a unit of its own: the root, and layers where they are wrapped.
+  void root_first(const std::function<void(Flat&)>& visit);
   bool is_unit(int number) const { return number == -1 || (options_.layers_wrapped && number >= 0); }
   Unit& unit(int number);
   void unshard(Unit& unit);

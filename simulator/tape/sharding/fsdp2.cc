@@ -46,22 +46,27 @@ Fsdp2::Fsdp2(Model& model, Engine& engine, const ShardingOptions& options)
     : tape_(model.tape()), engine_(engine), model_(model), options_(options) {
   build_groups(model);
   for (Group& g : groups_) shard_group(g);
-  if (options_.built_on_host) distribute();
+  if (options_.built_on_host) {
+    place();
+    distribute();
+  }
   model.hooks = this;
 }
 
 void Fsdp2::build_groups(Model& model) {
   const bool own_embedding = !model.decoder().tied_embeddings;
-  Group tokens, positions, root;
+  Group tokens, positions, head, root;
   tokens.unit = kEmbeddingUnit;
   positions.unit = kPositionUnit;
+  head.unit = kHeadUnit;
   std::vector<Group> layers(static_cast<std::size_t>(model.decoder().layers));
   for (std::size_t i = 0; i < layers.size(); ++i) layers[i].unit = static_cast<int>(i);
   std::size_t order = 0;
   for (const ParameterSlot& slot : model.parameters()) {
     Group* target = slot.layer >= 0 ? &layers[static_cast<std::size_t>(slot.layer)] : &root;
-    if (own_embedding && slot.embedding == kEmbeddingUnit) target = &tokens;
-    if (own_embedding && slot.embedding == kPositionUnit) target = &positions;
+    if (own_embedding && slot.table == kEmbeddingUnit) target = &tokens;
+    if (own_embedding && slot.table == kPositionUnit) target = &positions;
+    if (options_.head_wrapped && slot.table == kHeadUnit) target = &head;
     Parameter& added = target->parameters.emplace_back();
     added.slot = slot.tensor;
     added.order = order++;
@@ -69,18 +74,30 @@ void Fsdp2::build_groups(Model& model) {
   for (Group* embedding : {&tokens, &positions})
     if (!embedding->parameters.empty()) groups_.push_back(std::move(*embedding));
   for (Group& layer : layers) groups_.push_back(std::move(layer));
+  if (!head.parameters.empty()) groups_.push_back(std::move(head));
   groups_.push_back(std::move(root));
 }
 
+/// What was made on the host comes to the device a unit at a time, is cut there and goes. Parameters without
+/// values anywhere are cut without memory.
 void Fsdp2::shard_group(Group& g) {
+  std::vector<Tensor> moved;
+  if (options_.built_on_host && !options_.meta) {
+    const ComponentScope component(tape_, Component::weights);
+    for (const Parameter& p : g.parameters)
+      moved.push_back(tape_.empty(p.slot->shape(), p.slot->dtype(), kToDevice));
+  }
   for (Parameter& p : g.parameters) {
     const Tensor& whole = *p.slot;
     const ModuleScope module(tape_, whole->storage->label.module);
     const Shape local = shard_shape(whole.shape(), options_.ranks);
     {
       const ComponentScope component(tape_, Component::weights);
-      p.shard = tape_.empty(local, whole.dtype(), kShard);
-      if (options_.cpu_offload) p.shard = tape_.empty_host(local, whole.dtype(), HostKind::pinned);
+      if (options_.meta)
+        p.shard = tape_.alias(tape_.empty({0}, whole.dtype(), kShard), local, 0, false);
+      else
+        p.shard = tape_.empty(local, whole.dtype(), kShard);
+      if (options_.cpu_offload && !options_.meta) p.shard = tape_.empty_host(local, whole.dtype(), HostKind::pinned);
     }
     p.shard->requires_grad = whole->requires_grad;
     g.elements += local.elements();
@@ -91,19 +108,52 @@ void Fsdp2::shard_group(Group& g) {
     p.full->requires_grad = whole->requires_grad;
   }
   for (Parameter& p : g.parameters) *p.slot = p.full;  // the whole parameters go, in order
+  for (Tensor& whole : moved) whole.reset();
 }
 
-/// A whole state dict on the first rank's host is broadcast tensor by tensor into the shards; parts that live
-/// on the host are cut out on the device first.
+/// Before weights are loaded the first rank brings shards to the device that are not there (`to`); the others
+/// make all of theirs anew (`to_empty`), a tied table once more as the head's. A unit's old shards go when all
+/// of its modules have new ones, so the root's at the end; those that live on the host return there then.
+void Fsdp2::place() {
+  const bool anew = options_.meta || !options_.first_rank;
+  if (!anew && !options_.cpu_offload) return;
+  const ComponentScope component(tape_, Component::weights);
+  fake_context();
+  Group& root = groups_.back();
+  std::vector<Tensor> olds, roots;
+  const auto make = [&](const Parameter& p) {
+    const ModuleScope module(tape_, p.shard->storage->label.module);
+    return tape_.empty(p.shard.shape(), p.shard.dtype(), kShard);
+  };
+  for (const auto& [p, g] : in_order()) {
+    Tensor made = make(*p);
+    (g == &root ? roots : olds).push_back(tape_.alias(p->shard, p->shard.shape()));
+    tape_.set_data(p->shard, std::move(made));
+    if (g != &root && p == &g->parameters.back()) settle(*g, olds);
+  }
+  for (Parameter& p : root.parameters)
+    if (anew && model_.decoder().tied_embeddings && p.slot == &model_.head_table())
+      tape_.set_data(p.shard, make(p));
+  settle(root, roots);
+}
+
+/// A unit's modules have their new shards.
+void Fsdp2::settle(Group& g, std::vector<Tensor>& olds) {
+  for (std::size_t i = 0; i < olds.size(); ++i) {
+    Parameter& p = g.parameters[i];
+    if (options_.cpu_offload)
+      tape_.set_data(p.shard, tape_.empty_host(p.shard.shape(), p.shard.dtype(), HostKind::pinned));
+    olds[i].reset();
+  }
+  olds.clear();
+}
+
+/// A whole state dict on the first rank's host is broadcast tensor by tensor, a tied table once more as the
+/// head's.
 void Fsdp2::distribute() {
   const ComponentScope component(tape_, Component::staging);
-  for (const Group& g : groups_)
-    for (const Parameter& p : g.parameters) {
-      const Tensor whole = tape_.empty(p.full.shape(), p.shard.dtype(), kToDevice);
-      Tensor part;
-      if (options_.cpu_offload && options_.ranks > 1)
-        part = tape_.empty(p.shard.shape(), p.shard.dtype(), kToDevice);
-    }
+  for (const StateTensor& state : state_dict(false))
+    const Tensor whole = tape_.empty(state.whole, state.part.dtype(), kToDevice);
 }
 
 Fsdp2::Group& Fsdp2::group(int unit) {
@@ -216,6 +266,7 @@ void Fsdp2::before_forward(int unit, Tensor& input) {
     input = to(input, options_.compute);
   unshard(g);
   wait(g, true);
+  if (options_.forward_prefetch && unit != kRoot && (&g + 1)->unit != kRoot) unshard(*(&g + 1));
   if (unit == kRoot || !input.defined() || !tape_.grad_enabled() || !input.requires_grad()) return;
   Node* node = tape_.node(kPostBackward, nullptr, {&input});
   node->function = std::make_unique<PostBackward>(*this, unit);
@@ -383,12 +434,17 @@ std::vector<StateTensor> Fsdp2::state_dict(bool) {
 
 // --- Shards
 
+std::vector<std::pair<Fsdp2::Parameter*, Fsdp2::Group*>> Fsdp2::in_order() {
+  std::vector<std::pair<Parameter*, Group*>> out;
+  for (Group& g : groups_)
+    for (Parameter& p : g.parameters) out.emplace_back(&p, &g);
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.first->order < b.first->order; });
+  return out;
+}
+
 std::vector<Fsdp2::Parameter*> Fsdp2::ordered() {
   std::vector<Parameter*> out;
-  for (Group& g : groups_)
-    for (Parameter& p : g.parameters) out.push_back(&p);
-  std::sort(out.begin(), out.end(),
-            [](const Parameter* a, const Parameter* b) { return a->order < b->order; });
+  for (const auto& [parameter, group] : in_order()) out.push_back(parameter);
   return out;
 }
 
@@ -420,12 +476,15 @@ void Fsdp2::offload(HostKind kind) {
   }
 }
 
+/// DTensor's shapes are propagated through fake tensors.
+void Fsdp2::fake_context() {
+  if (tape_.first(kFakeContext)) const Tensor context = tape_.empty({1}, DType::fp32, kFakeContext);
+}
+
 void Fsdp2::load() {
   if (options_.cpu_offload) return;
   const ComponentScope component(tape_, Component::weights);
-  if (tape_.first(kFakeContext)) {  // DTensor's shapes are propagated through fake tensors
-    const Tensor context = tape_.empty({1}, DType::fp32, kFakeContext);
-  }
+  fake_context();
   const Tensor* head = &model_.head_table();
   for (Parameter* p : ordered()) {
     if (p->slot == head && p->order > 0)

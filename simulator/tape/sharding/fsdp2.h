@@ -1,14 +1,15 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "simulator/tape/sharding/runtime.h"
 
 namespace headroom::tape {
 
-/// PyTorch's FSDP2 (`fully_shard` on each decoder layer, on embeddings when the head is not tied, then on the
-/// root): every parameter is cut along its first dimension, padded to equal parts. Gathers run on one stream,
+/// PyTorch's FSDP2 (`fully_shard` on each decoder layer, on embeddings (and the head, `head_wrapped`) when the
+/// head is not tied, then on the root): every parameter is cut along its first dimension, padded to equal parts. Gathers run on one stream,
 /// reductions on another; blocks never cross streams and frees are immediate, so each model keeps pools of
 /// its own for both.
 ///
@@ -56,7 +57,10 @@ class Fsdp2 : public ShardingRuntime {
 
   void build_groups(Model& model);
   void shard_group(Group& group);
+  void place();
+  void settle(Group& group, std::vector<Tensor>& olds);
   void distribute();
+  void fake_context();
   Group& group(int unit);
   void unshard(Group& group);
   void wait(Group& group, bool forward);
@@ -73,7 +77,8 @@ class Fsdp2 : public ShardingRuntime {
   Bytes copy_in_scratch(std::span<const std::int64_t> lengths) const;
   std::int64_t compute_bytes() const { return element_size(options_.compute); }
 
-  /// Parameters as the model's `parameters()` lists them.
+  /// Parameters as the model's `parameters()` lists them, with their groups.
+  std::vector<std::pair<Parameter*, Group*>> in_order();
   std::vector<Parameter*> ordered();
   void move_buffers(bool device, HostKind kind);
 

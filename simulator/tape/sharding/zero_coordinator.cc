@@ -378,7 +378,7 @@ void ZeroCoordinator::after_module(std::uint32_t module, Tensor& output) {
 }
 
 void ZeroCoordinator::before_forward(int unit, Tensor& input) {
-  if (is_embedding(unit)) return;
+  if (is_table(unit)) return;
   if (unit >= 0) {
     run_module(kLayerKey + static_cast<std::uint32_t>(unit), input);
   } else if (root_is_called_) {

@@ -26,6 +26,10 @@ Status FsdpStore::build() {
   options.layers_wrapped = r.sharding.layers_wrapped;
   options.leaves_wrapped = r.sharding.trainable_leaves_wrapped;
   options.built_on_host = r.built_on_host;
+  options.first_rank = context_.rank == 0;
+  options.meta = r.built_on_host && (r.sharding.meta == MetaRanks::all ||
+                                     (r.sharding.meta == MetaRanks::others && context_.rank != 0));
+  options.head_wrapped = r.sharding.head_wrapped;
   // FSDP1 prepares gathers on a stream between the two.
   options.gather_stream = context_.first_stream;
   options.reduce_stream = static_cast<Stream>(context_.first_stream + 2);

@@ -22,14 +22,15 @@ Architecture tiny(bool tied) {
 
 /// A trained model sharded over `ranks`, with what it needs.
 struct Sharded {
-  explicit Sharded(std::int64_t ranks, bool tied = true, bool cpu_offload = false, bool reshard = true) {
+  explicit Sharded(std::int64_t ranks, bool tied = true, bool cpu_offload = false, bool reshard = true)
+      : Sharded({.ranks = ranks, .reshard_after_forward = reshard, .cpu_offload = cpu_offload}, tied) {}
+  Sharded(const ShardingOptions& sharding, bool tied) {
     ModelOptions options;
     options.dtype = DType::fp32;
+    tape.set_meta_parameters(sharding.built_on_host);
     model = make_model(tape, tiny(tied), "actor", options).value();
-    ShardingOptions sharding;
-    sharding.ranks = ranks;
-    sharding.cpu_offload = cpu_offload;
-    sharding.reshard_after_forward = reshard;
+    tape.set_meta_parameters(false);
+    built = memory.allocations();
     fsdp = std::make_unique<Fsdp2>(*model, engine, sharding);
   }
   void micro_batch() {
@@ -45,6 +46,7 @@ struct Sharded {
     return sum;
   }
 
+  std::int64_t built = 0;  ///< allocations of the model itself
   CountingMemory memory;
   Tape tape{memory};
   Engine engine{tape};
@@ -118,6 +120,46 @@ TEST(Fsdp2, WithoutReshardingTheFullParametersStayAfterAForward) {
   EXPECT_GE(run.memory.components()[Component::gathered_parameters], 2 * tiny(true).parameters());
   run.micro_batch();
   EXPECT_EQ(run.memory.components()[Component::gathered_parameters], 0);
+}
+
+/// Allocations of wrapping and loading, a parameter: brought to the device, its shard, its whole once more with the
+/// weights; made anew on other ranks; shapes only until then on a meta device. A tied table is loaded twice.
+TEST(Fsdp2, RanksAreMadeDifferently) {
+  const auto made = [](bool tied, bool first, bool meta, bool offload = false) {
+    Sharded run({.ranks = 2, .cpu_offload = offload, .built_on_host = true, .first_rank = first, .meta = meta}, tied);
+    return run.memory.allocations() - run.built;
+  };
+  const auto parameters = [](bool tied) { return static_cast<std::int64_t>(tied ? 4 * 9 + 2 : 4 * 9 + 3); };
+  const std::int64_t tied = parameters(true), untied = parameters(false);
+  EXPECT_EQ(made(true, true, false), 3 * tied + 1);
+  EXPECT_EQ(made(true, false, false), 4 * tied + 2 + 1);  // and a fake tensor
+  EXPECT_EQ(made(true, true, false, true), 4 * tied + 1 + 1);
+  EXPECT_EQ(made(false, true, false), 3 * untied);
+  EXPECT_EQ(made(false, false, true), 2 * untied + 1);
+}
+
+/// A head that is a unit of its own is whole only while it is used.
+TEST(Fsdp2, AHeadOfItsOwnIsGatheredByItself) {
+  const auto held_after_forward = [](bool wrapped) {
+    Sharded run({.ranks = 2, .head_wrapped = wrapped}, false);
+    const GradMode no_grad(run.tape, false);
+    ModelInput input;
+    input.ids = run.tape.empty({1, 64}, DType::int64, 0);
+    Bytes peak = 0;
+    const Tensor out = run.model->forward(input, [&](Tensor hidden) {
+      peak = run.memory.components()[Component::gathered_parameters];
+      return hidden;
+    });
+    return peak;
+  };
+  EXPECT_EQ(held_after_forward(false) - held_after_forward(true), 2 * 1000 * 256);
+  for (const bool wrapped : {true, false}) {
+    Sharded run({.ranks = 2, .head_wrapped = wrapped}, false);
+    run.micro_batch();
+    EXPECT_EQ(run.memory.components()[Component::gathered_parameters], 0);
+    EXPECT_EQ(run.memory.components()[Component::communication], 0);
+    EXPECT_GE(run.memory.components()[Component::gradients], 2 * tiny(false).parameters());
+  }
 }
 
 }  // namespace
