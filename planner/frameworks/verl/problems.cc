@@ -102,7 +102,9 @@ Found trained(const Settings& s, const Worker& w, const Keys& keys) {
   if (w.mini_batch > s.train_batch_size)
     return problem(keys.mini, fmt::format("expected at most data.train_batch_size ({} prompts), found {}",
                                           s.train_batch_size, w.mini_batch));
-  if (sequences % ranks != 0)
+  // Workers of releases before 0.8 round a rank's share down and only ask that something is left.
+  const bool rounds = !s.after(0, 8, 0) && sequences >= ranks;
+  if (sequences % ranks != 0 && !rounds)
     return problem(
         keys.mini,
         fmt::format(
