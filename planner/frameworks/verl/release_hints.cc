@@ -6,6 +6,7 @@
 #include <cctype>
 #include <filesystem>
 
+#include "planner/frameworks/verl/lay.h"
 #include "planner/frameworks/verl/version.h"
 
 namespace headroom::verl {
@@ -93,7 +94,7 @@ ReleaseHints release_hints(const JobInput& input) {
     }
     if (at == at.parent_path()) break;
   }
-  if (first.launch != nullptr) {
+  if (first.launch != nullptr || is_list_of_overrides(first)) {
     out = named_releases(first.text);
     out.because = first.path + " names it";
     if (!out.verl.empty() || !out.vllm.empty()) return out;

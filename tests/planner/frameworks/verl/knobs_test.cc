@@ -15,7 +15,7 @@ Result<ReadJob> read_with(const std::string& path, const ReadJob& read, const st
   const auto settings = verl::settings_for(read, choices);
   if (!settings) return tl::unexpected<Error>(settings.error());
   JobOptions options;
-  options.versions.framework = read.job.versions.framework;  // a written key may tell another release
+  options.overrides.push_back("++headroom.versions.verl=" + read.job.versions.framework);  // as written files state it
   for (const Setting& setting : *settings)
     options.overrides.push_back("++" + setting.key + "=" + setting.value);
   return read_job(std::vector<std::string>{path}, options);
