@@ -14,7 +14,7 @@ constexpr auto M = Effect::modelled;
 constexpr auto U = Effect::unmodelled;
 constexpr auto N = Effect::none;
 
-constexpr Version v4{0, 4, 0}, v5{0, 5, 0}, v6{0, 6, 0}, v7{0, 7, 0}, v71{0, 7, 1}, v8{0, 8, 0}, v9{0, 9, 0};
+constexpr Version v4{0, 4, 0}, v5{0, 5, 0}, v6{0, 6, 0}, v61{0, 6, 1}, v7{0, 7, 0}, v71{0, 7, 1}, v8{0, 8, 0}, v9{0, 9, 0};
 constexpr Version v0 = kOldest, vv = kNever;
 constexpr Version vNext = kUnread;
 
@@ -103,7 +103,9 @@ constexpr Row kMegatron[] = {
     {"optimizer_offload", 'b', "false", M},
     {"tensor_model_parallel_size", 'i', "1", M},
     {"expert_model_parallel_size", 'i', "1", M},
-    {"expert_tensor_parallel_size", 'i', "null", M},
+    {"expert_tensor_parallel_size", 'i', "null", M, v0, v6},
+    {"expert_tensor_parallel_size", 'i', "1", M, v6, v61},
+    {"expert_tensor_parallel_size", 'i', "null", M, v61},
     {"pipeline_model_parallel_size", 'i', "1", M},
     {"virtual_pipeline_model_parallel_size", 'i', "null", M},
     {"context_parallel_size", 'i', "1", M},
@@ -259,7 +261,7 @@ constexpr Row kRollout[] = {
     {"max_model_len", 'i', "null", M},
     {"prompt_length", 'i', "${oc.select:data.max_prompt_length,512}", M},
     {"response_length", 'i', "${oc.select:data.max_response_length,512}", M},
-    {"enable_chunked_prefill", 'b', "true", N},
+    {"enable_chunked_prefill", 'b', "true", M},
     {"enable_prefix_caching", 'b', "true", N},
     {"load_format", 's', "dummy_dtensor", M, v0, v6},
     {"load_format", 's', "dummy", M, v6},

@@ -207,5 +207,20 @@ TEST(VerlProcesses, LiveWhereTheReleasePutsThem) {
   EXPECT_EQ(apart.engine("rollout")->sleep_level, 0);
 }
 
+/// 0.6.0 alone cut experts by no tensor ranks unless it was told; else they are cut as everything is.
+TEST(VerlRoles, ExpertsFollowTheTensorRanksButInOneRelease) {
+  for (const auto& [release, size] : {std::pair{"0.5.0", 0}, std::pair{"0.6.0", 1}, std::pair{"0.7.1", 0}}) {
+    const Job job = test::job_of(release, {"actor_rollout_ref.model.path=Qwen/Qwen3-30B-A3B",
+                                           "actor_rollout_ref.actor.strategy=megatron",
+                                           "actor_rollout_ref.ref.strategy=megatron",
+                                           "actor_rollout_ref.actor.megatron.tensor_model_parallel_size=2",
+                                           "actor_rollout_ref.ref.megatron.tensor_model_parallel_size=2",
+                                           "actor_rollout_ref.actor.megatron.expert_model_parallel_size=4",
+                                           "actor_rollout_ref.ref.megatron.expert_model_parallel_size=4"});
+    ASSERT_NE(job.role("actor"), nullptr);
+    EXPECT_EQ(job.role("actor")->parallel.expert_tensor, size) << release;
+  }
+}
+
 }  // namespace
 }  // namespace headroom
