@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -15,6 +17,10 @@ namespace headroom {
 namespace {
 
 namespace fs = std::filesystem;
+
+const std::string kSuchAs =
+    "--model, such as --model Qwen/Qwen2.5-7B-Instruct (`headroom models` lists names), or --model DIRECTORY "
+    "with its config.json";
 
 std::string expand_home(const std::string& path) {
   if (path.rfind("~/", 0) != 0 && path.rfind("$HOME/", 0) != 0) return path;
@@ -35,6 +41,21 @@ std::optional<std::string> config_file(const std::string& path, const std::strin
   return std::nullopt;
 }
 
+/// A word that stands for a model which somebody else is to name: <path>, /path/to/model, YOUR_MODEL,
+/// global_step_100 (a checkpoint that a run of one's own wrote).
+bool is_placeholder(const std::string& name) {
+  if (name.find_first_of("<>{}$") != std::string::npos) return true;
+  std::string word = fs::path(name).filename().string();
+  std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (word.empty()) word = fs::path(name).parent_path().filename().string();
+  for (const char* start : {"your", "my_model", "my-model", "xxx", "global_step", "checkpoint-"})
+    if (word.starts_with(start)) return true;
+  for (const char* whole : {"model", "models", "model_path", "modelpath", "path", "actor", "ckpt", "checkpoint",
+                            "hf_model", "huggingface", "base_model"})
+    if (word == whole) return true;
+  return name.find("path/to") != std::string::npos || name.find("path_to") != std::string::npos;
+}
+
 struct Found {
   Document config;
   std::string source;
@@ -47,12 +68,14 @@ Result<Found> find_config(const ModelRequest& request) {
     HEADROOM_ASSIGN(Document config, read_document(*file));
     return Found{std::move(config), *file};
   }
-  if (request.name.empty()) return fail("expected a model's name or directory, found nothing");
+  if (request.name.empty()) return fail("expected a model's name or directory, found nothing; give " + kSuchAs);
   if (const auto file = config_file(request.name, request.base)) {
     HEADROOM_ASSIGN(Document config, read_document(*file));
     return Found{std::move(config), *file};
   }
   Result<Document> preset = find_preset(request.name);
+  if (!preset && is_placeholder(request.name))
+    return fail(fmt::format("{} stands for a model that is not named here; give {}", request.name, kSuchAs));
   if (!preset)
     return fail(
         fmt::format("{}: there is no directory with a config.json of that name, and {}; give the model's "

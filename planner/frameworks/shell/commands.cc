@@ -159,6 +159,13 @@ std::optional<Ended> Interpreter::control(const std::vector<Word>& words, const 
   if (name == "return" || name == "exit") {
     flow_ = name == "return" ? Flow::back : Flow::exit;
     const bool failed = words.size() > 1 && words[1].known() && words[1].text != "0";
+    if (name == "exit" && failed && reading_.launches.empty()) {
+      std::string printed = state_.output.text;
+      while (!printed.empty() && printed.back() == '\n') printed.pop_back();
+      printed = printed.substr(printed.rfind('\n') + 1);
+      remark(node.place, "the script ends here" + (printed.empty() ? "" : ", having printed '" + printed + "'") +
+                             "; --env NAME=VALUE sets a variable that it asks for");
+    }
     return Ended{words.size() > 1 && !words[1].known() ? Truth::unknown : as_truth(!failed), false};
   }
   if (name == "[" || name == "test") {

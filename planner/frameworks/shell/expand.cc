@@ -389,6 +389,7 @@ std::optional<Word> Interpreter::value(const std::string& name, const std::strin
     for (const char c : name)
       at = std::min<std::size_t>(at * 10 + static_cast<std::size_t>(c - '0'), 1 << 20);
     if (at == 0) return plain(script_);
+    takes_arguments_ = takes_arguments_ || state_.locals.empty();
     if (at > state_.positional.size()) return std::nullopt;
     return state_.positional[at - 1];
   }
@@ -424,6 +425,7 @@ std::optional<std::vector<Word>> Interpreter::list(const Part& one, const Place&
   if (one.kind != Part::Kind::parameter || one.length) return std::nullopt;
   std::vector<Word> items;
   if (one.text == "@" || (one.text == "*" && !one.quoted)) {
+    takes_arguments_ = takes_arguments_ || state_.locals.empty();
     items = state_.positional;
   } else if (one.index == "@" || (one.index == "*" && !one.quoted)) {
     const Variable* found = find(one.text);

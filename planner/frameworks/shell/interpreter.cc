@@ -49,6 +49,9 @@ Status Interpreter::run(const Program& program, const std::string& file) {
   script_ = file;
   node(*program);
   if (error_) return tl::unexpected<Error>(std::move(*error_));
+  if (!context_.words.empty() && !takes_arguments_)
+    remark({.file = file, .line = 1},
+           "the script takes no arguments, so that words behind -- change nothing; give --set KEY=VALUE");
   return {};
 }
 

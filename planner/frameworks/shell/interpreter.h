@@ -141,6 +141,7 @@ class Interpreter {
   State state_;
   Reading reading_;
   std::string script_;
+  bool takes_arguments_ = false;  ///< outside of functions
   Flow flow_ = Flow::none;
   int levels_ = 0;                            ///< of break and continue
   bool may_leave_ = false;                    ///< a way that can't be ruled out leaves the loop

@@ -128,7 +128,7 @@ Found engine(const Settings& s, const EngineSettings& e, const Architecture* mod
         at + "tensor_model_parallel_size",
         fmt::format("expected an engine (tensor x data x pipeline) whose size divides the {} GPUs, found {}",
                     gpus, replica));
-  if (e.expert > 1 && e.expert != e.tensor * e.data)
+  if (e.name != "trtllm" && e.expert > 1 && e.expert != e.tensor * e.data)
     return problem(
         at + "expert_parallel_size",
         fmt::format("expected tensor x data parallel size ({}), found {}", e.tensor * e.data, e.expert));
@@ -146,11 +146,13 @@ Found engine(const Settings& s, const EngineSettings& e, const Architecture* mod
                    fmt::format("expected prompt and response within the model's {} positions, found {} + {}",
                                model->decoder.max_positions, e.prompt_length, e.response_length));
   const std::int64_t served = e.max_model_len.value_or(e.prompt_length + e.response_length);
-  if (e.name == "vllm" && !s.after(0, 7, 0) && e.max_num_batched_tokens < served)
+  // The rollout inside the trainer's process refuses it; vLLM does where prompts can't come in pieces.
+  if (e.name == "vllm" && (e.sync_mode || !e.chunked_prefill) && e.max_num_batched_tokens < served)
     return problem(at + "max_num_batched_tokens",
-                   fmt::format("expected at least the longest sequence's {} tokens (this release's rollout "
-                               "refuses less), found {}",
-                               served, e.max_num_batched_tokens));
+                   fmt::format("expected at least the longest sequence's {} tokens ({}), found {}", served,
+                               e.sync_mode ? "this release's rollout refuses less"
+                                           : "enable_chunked_prefill is false",
+                               e.max_num_batched_tokens));
   if (e.max_model_len && model->decoder.max_positions > 0 &&
       *e.max_model_len > model->decoder.max_positions && s.after(0, 7, 1))
     return problem(at + "max_model_len", fmt::format("expected at most the model's {} positions, found {}",

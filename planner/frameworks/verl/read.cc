@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "planner/configuration/override.h"
 #include "planner/frameworks/settings/run.h"
@@ -43,6 +44,15 @@ void warn_of_short_models(Values& values, const Settings& s) {
         fmt::format("prompts of {} and responses of {} tokens are longer than the {} that the engine "
                     "serves: verl cuts such responses, the prediction does not",
                     s.rollout.prompt_length, s.rollout.response_length, most));
+}
+
+/// A trainer of somebody's own makes its own batches from the prompts: what verl's asserts of the two does not
+/// hold there.
+void take_own_batches(const Laid& laid, Settings& s) {
+  if (laid.program.empty() || is_trainer(laid.program) || s.actor.mini_batch <= s.train_batch_size) return;
+  s.assumptions.push_back(fmt::format("{} makes steps of its own: one mini-batch, {} prompts", laid.program,
+                                      s.actor.mini_batch));
+  s.train_batch_size = s.actor.mini_batch;
 }
 
 /// Trainers of verl's recipes that do more than the step that is modelled.
@@ -90,12 +100,34 @@ bool detect(const JobInput& input) {
   return false;
 }
 
+/// Puts an engine's own name where a rollout of that engine has another: the asynchronous SGLang rollout of
+/// the first releases, and what a fork of verl calls its rollouts (vllm_with_tool).
+Status name_engine(Layers& layers, const Version& version, std::vector<std::string>& assumptions) {
+  const std::string key = "actor_rollout_ref.rollout.name";
+  const auto found = layers.get(key);
+  if (!found || !*found || !(*found)->value.is_scalar()) return {};
+  const std::string name = (*found)->value.text();
+  const bool asynchronous = name == "sglang_async" && version < Version{0, 5, 0};
+  for (const char* engine : {"vllm", "sglang"}) {
+    const std::string own = engine;
+    if (!name.starts_with(own + "_") || (name == "sglang_async" && !asynchronous)) continue;
+    if (!asynchronous) assumptions.push_back(fmt::format("the rollout {} is {}'s", name, own));
+    return layers.apply({.kind = Override::Kind::set,
+                         .key = key,
+                         .value = Document::scalar(own, (*found)->line, true),
+                         .file = (*found)->file,
+                         .line = (*found)->line});
+  }
+  return {};
+}
+
 Result<ReadJob> read(const JobInput& input, const JobOptions& given) {
   HEADROOM_ASSIGN(Laid laid, lay(input, given));
   Layers& layers = laid.layers;
   JobOptions options = given;
   options.environment = laid.environment;
-  if (!options.model.empty()) layers.close("actor_rollout_ref.model.path");
+  if (!options.model.empty())
+    for (const char* key : {"actor_rollout_ref.model.path", "critic.model.path"}) layers.close(key);
   auto settings = std::make_shared<Settings>();
   ReadJob out;
   Versions stated;
@@ -115,6 +147,9 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& given) {
     version = !stated.framework.empty() ? *parse_version(stated.framework)
               : settled                 ? *parse_version(hints.verl)
                                         : inferred.version;
+    if (version < kOldest)
+      assumptions.push_back(fmt::format("verl {} works like {}, the oldest release that was read",
+                                        to_string(std::exchange(version, kOldest)), to_string(kOldest)));
     if (version >= kUnread)
       assumptions.push_back(
           fmt::format("verl {} works like the newest release that was read", to_string(version)));
@@ -128,16 +163,7 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& given) {
     }
     if (stated.vllm.empty()) stated.vllm = hints.vllm;
   }
-  // A name of the first releases for what is the asynchronous SGLang rollout.
-  const std::string rollout_name = "actor_rollout_ref.rollout.name";
-  if (const auto engine = layers.get(rollout_name); engine && *engine && (*engine)->value.is_scalar() &&
-                                                    (*engine)->value.text() == "sglang_async" &&
-                                                    version < Version{0, 5, 0})
-    HEADROOM_TRY(layers.apply({.kind = Override::Kind::set,
-                               .key = rollout_name,
-                               .value = Document::scalar("sglang", (*engine)->line, true),
-                               .file = (*engine)->file,
-                               .line = (*engine)->line}));
+  HEADROOM_TRY(name_engine(layers, version, assumptions));
   Document below = defaults(version);
   for (const std::string& name : laid.named) lay_over(below, named_settings(name, version));
   layers.set_defaults(std::move(below));
@@ -146,6 +172,7 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& given) {
   settings->versions = settings::stated_versions(values, options, "verl");
   if (settings->versions.vllm.empty()) settings->versions.vllm = stated.vllm;
   complete_versions(version, settings->versions);
+  take_own_batches(laid, *settings);
   tell_unmodelled_programs(values, laid, *settings);
   if (stated.vllm.empty() && settings->rollout.name == "vllm")
     assumptions.push_back(fmt::format("vLLM {}, PyTorch {} (the release's container image)",

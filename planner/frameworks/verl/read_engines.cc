@@ -68,6 +68,7 @@ void SettingsReader::rollout() {
   e.expert = v_.integer(kRollout + "expert_parallel_size", 1, kMost, 1);
   e.pipeline = v_.integer(kRollout + "pipeline_model_parallel_size", 1, kMost, 1);
   e.enforce_eager = v_.flag(kRollout + "enforce_eager");
+  e.chunked_prefill = v_.flag(kRollout + "enable_chunked_prefill", true);
   e.capture_sizes = v_.integers(kRollout + "cudagraph_capture_sizes", 1);
   e.free_cache_engine = v_.flag(kRollout + "free_cache_engine", true);
   e.enable_sleep_mode = v_.flag(kRollout + "enable_sleep_mode", true);

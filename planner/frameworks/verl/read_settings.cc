@@ -162,7 +162,10 @@ void SettingsReader::models() {
                                     ? s_.actor.model.architecture
                                     : find(s_.ref.model, kRef + "model.path", HeadKind::language_model);
   if (s_.critic.exists) {
-    if (!v_.given("critic.model.path")) {
+    // With a model named in place of what is not there, the critic's is not there either.
+    const bool named = v_.given("critic.model.path") &&
+                       (options_.model.empty() || !v_.text("critic.model.path").empty());
+    if (!named) {
       s_.critic.model.path = s_.actor.model.path;
       s_.critic.model.hf_config_path = s_.actor.model.hf_config_path;
       assumptions_.push_back(

@@ -104,6 +104,7 @@ struct EngineSettings {
   std::vector<std::int64_t> capture_sizes;
   bool free_cache_engine = true, enable_sleep_mode = true;
   std::int64_t max_num_seqs = 256, max_num_batched_tokens = 8192;
+  bool chunked_prefill = true;  ///< prompts may come in pieces
   std::optional<std::int64_t> max_model_len;
   std::int64_t prompt_length = 512, response_length = 512;
   std::string load_format = "dummy", quantization, kv_cache_dtype;

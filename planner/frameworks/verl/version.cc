@@ -87,6 +87,15 @@ void vote(std::vector<Vote>& votes, std::string key, Releases releases, bool wor
   if (releases != 0 && releases != all_releases()) votes.push_back({std::move(key), releases, word});
 }
 
+/// A development version stands between the release before it and the one after it, whichever of the two its
+/// number was raised for. All releases where nothing is said.
+Releases developed_between(const std::string& development) {
+  const auto version = parse_version(development);
+  if (!version || development.empty()) return all_releases();
+  const Releases now = release_bit(*version);
+  return (now | (now >> 1) | (now << 1)) & all_releases();
+}
+
 std::vector<Vote> votes_of(const Layers& layers, const ReleaseClues& clues) {
   std::vector<Vote> votes;
   std::set<std::string> added;
@@ -106,10 +115,8 @@ std::vector<Vote> votes_of(const Layers& layers, const ReleaseClues& clues) {
   for (const Clue& program : kPrograms)
     if (!clues.program.empty() && clues.program.find(program.key) != std::string::npos)
       vote(votes, clues.program, between(program.since, program.until), true);
-  if (const auto version = parse_version(clues.development); version && !clues.development.empty()) {
-    const Releases now = release_bit(*version);
-    vote(votes, "verl " + clues.development, now | (now >> 1), true);
-  }
+  if (!clues.development.empty())
+    vote(votes, "verl " + clues.development, developed_between(clues.development), true);
   return votes;
 }
 
@@ -177,8 +184,10 @@ InferredVersion infer_version(const Layers& layers, const ReleaseClues& clues) {
   const auto vllm = parse_version(clues.vllm);
   std::size_t fewest = votes.size() + 1;
   Releases agreeing = 0;
+  const Releases possible = developed_between(clues.development);
   for (std::size_t i = 0; i < schema_releases().size(); ++i) {
     const Releases release = Releases{1} << i;
+    if ((release & possible) == 0) continue;
     const auto against = static_cast<std::size_t>(std::count_if(
         votes.begin(), votes.end(), [&](const Vote& one) { return (one.releases & release) == 0; }));
     if (against > fewest) continue;

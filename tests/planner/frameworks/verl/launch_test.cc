@@ -61,6 +61,101 @@ TEST(VerlLaunch, ReadsACommand) {
   EXPECT_EQ(read->job.framework, "verl");
 }
 
+/// What stands for a name is asked for in the words to type.
+TEST(VerlLaunch, AsksForTheModelThatAPlaceholderStandsFor) {
+  for (const char* path : {"/path/to/model", "<your_model>", "/YOUR_MODELPATH", "./sft/global_step_105", "model_path"}) {
+    const std::string text = "python3 -m verl.trainer.main_ppo" + std::string(kWords) +
+                             " actor_rollout_ref.model.path='" + path + "'";
+    EXPECT_THAT(complaint(text), testing::AllOf(HasSubstr("stands for a model"),
+                                                HasSubstr("--model Qwen/Qwen2.5-7B-Instruct")))
+        << path;
+    JobOptions options;
+    options.model = "Qwen/Qwen2.5-0.5B";
+    EXPECT_TRUE(script(text, options)) << path;
+  }
+}
+
+TEST(VerlLaunch, TakesTheModelThatIsGivenForACriticWithoutOne) {
+  JobOptions options;
+  options.model = "Qwen/Qwen2.5-0.5B";
+  for (const char* path : {"", "$CRITIC"}) {
+    const auto read = script("python3 -m verl.trainer.main_ppo" + std::string(kWords) +
+                                 " algorithm.adv_estimator=gae critic.ppo_micro_batch_size_per_gpu=4 critic.model.path=" +
+                                 path,
+                             options);
+    ASSERT_TRUE(read) << read.error().text();
+    EXPECT_EQ(read->job.role("critic")->model->decoder.hidden, 896);
+  }
+}
+
+/// Somebody's own trainer over verl's workers cuts its batches itself; verl's refuses such a mini-batch.
+TEST(VerlLaunch, LeavesBatchesToATrainerOfSomebodysOwn) {
+  const std::string words = std::string(kWords) + " data.train_batch_size=64 actor_rollout_ref.actor.ppo_mini_batch_size=128";
+  EXPECT_THAT(complaint("python3 -m verl.trainer.main_ppo" + words), HasSubstr("expected at most data.train_batch_size"));
+  const auto read = script("python3 -m our_project.main_selfplay" + words);
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(settings(read).train_batch_size, 128);
+}
+
+/// A script that gives up before it starts anything says where, and with which words.
+TEST(VerlLaunch, TellsWhereAScriptGivesUp) {
+  const std::string text = "MODEL_PATH=${MODEL_PATH:-}\nif [ -z \"$MODEL_PATH\" ]; then\n  echo \"MODEL_PATH is not set\"\n"
+                           "  exit 1\nfi\npython3 -m verl.trainer.main_ppo" +
+                           std::string(kWords);
+  EXPECT_THAT(complaint(text), testing::AllOf(HasSubstr("run.sh:4"), HasSubstr("MODEL_PATH is not set"),
+                                              HasSubstr("--env NAME=VALUE")));
+  JobOptions options;
+  options.environment["MODEL_PATH"] = "x";
+  EXPECT_TRUE(script(text, options));
+}
+
+/// Words that a script never looks at change nothing, and that is said.
+TEST(VerlLaunch, TellsOfWordsThatTheScriptDoesNotTake) {
+  JobOptions options;
+  options.words = {"trainer.nnodes=2"};
+  const std::string start = "f() { echo $1; }\nf x\npython3 -m verl.trainer.main_ppo" + std::string(kWords);
+  const auto read = script(start, options);
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(settings(read).nodes, 1);
+  ASSERT_FALSE(read->warnings.empty());
+  EXPECT_THAT(read->warnings.front().text(), HasSubstr("takes no arguments"));
+  for (const char* taken : {" $@", " \"$@\"", " trainer.nnodes=${1#*=}"}) {
+    const auto takes = script(start + taken, options);
+    ASSERT_TRUE(takes) << takes.error().text();
+    EXPECT_EQ(settings(takes).nodes, 2) << taken;
+  }
+}
+
+/// A fork names a rollout after the engine that it runs.
+TEST(VerlLaunch, KnowsAForksRolloutByItsEngine) {
+  const std::string start = "python3 -m verl.trainer.main_ppo" + std::string(kWords);
+  const auto read = script(start + " actor_rollout_ref.rollout.name=vllm_with_tool");
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(settings(read).rollout.name, "vllm");
+  EXPECT_THAT(complaint(start + " actor_rollout_ref.rollout.name=fastgen"), HasSubstr("expected one of"));
+}
+
+/// Before the releases that were read: the oldest of them. A development version is near its number, whatever
+/// keys a fork has taken from elsewhere.
+TEST(VerlLaunch, ReadsForksOfOldReleases) {
+  const std::string start = "python3 -m verl.trainer.main_ppo" + std::string(kWords);
+  JobOptions options;
+  options.versions.framework = "0.1";
+  const auto old = script(start + " actor_rollout_ref.actor.use_dynamic_bsz=true", options);
+  ASSERT_TRUE(old) << old.error().text();
+  EXPECT_TRUE(settings(old).actor.forward.dynamic);
+  EXPECT_EQ(settings(old).version, (verl::Version{0, 3, 0}));
+  const std::filesystem::path fork = std::filesystem::temp_directory_path() / "headroom-fork";
+  std::filesystem::create_directories(fork / "verl" / "version");
+  std::ofstream(fork / "verl" / "version" / "version") << "0.3.1.dev\n";
+  std::ofstream(fork / "run.sh") << start << " data.gen_batch_size=64\n";
+  const std::vector<std::string> paths{(fork / "run.sh").string()};
+  const auto read = read_job(paths, {});
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_LE(settings(read).version, (verl::Version{0, 4, 0}));
+  std::filesystem::remove_all(fork);
+}
+
 TEST(VerlLaunch, AsksForWhatDecidesAlone) {
   const std::string start = "python3 -m verl.trainer.main_ppo" + std::string(kWords);
   EXPECT_EQ(complaint("set -x\n" + start + " \\\n trainer.nnodes=$NNODES"),

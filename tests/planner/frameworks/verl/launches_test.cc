@@ -16,6 +16,7 @@ namespace {
 
 struct Counts {
   int all = 0, read = 0, other_machines = 0, placeholders = 0, refused_by_verl = 0, unknown_models = 0;
+  int completed = 0;  ///< of the placeholders, those read once what their message asks for is given
   int release_agrees = 0, release_too_new = 0;
 };
 
@@ -37,14 +38,22 @@ JobOptions launch(const nlohmann::json& row) {
 }
 
 /// Why a launch was not read, as one of the counts.
-void refuse(const std::string& message, const nlohmann::json& row, Counts& counts) {
+void refuse(const std::string& message, const nlohmann::json& row, const JobOptions& options, Counts& counts) {
   if (names(message, {"found npu"})) {
     ++counts.other_machines;
-  } else if (names(message, {"YOUR_MODEL", "<path_to", "named model_path", "global_step", "found nothing",
-                             "found \"\"", "-merge"})) {
+  } else if (names(message, {"give --model", "found \"\""})) {
     ++counts.placeholders;
+    JobOptions given = options;
+    const std::string script = row["script"];
+    given.model = names(script, {"671b"})  ? "deepseek-ai/DeepSeek-V3"
+                  : names(script, {"70b"}) ? "Qwen/Qwen2-72B-Instruct"
+                                           : "Qwen/Qwen2.5-7B-Instruct";
+    if (names(message, {"found \"\""})) given.words.insert(given.words.end(), {"trainer.nnodes=1", "trainer.n_gpus_per_node=8"});
+    const auto read = read_job(std::vector<std::string>{std::string(kCommandLine)}, given);
+    EXPECT_TRUE(read) << row["script"] << ": " << read.error().text();
+    counts.completed += read ? 1 : 0;
   } else if (names(message,
-                   {"expected a divisor", "expected tensor x data", "positions, found", "found ''"})) {
+                   {"expected a divisor", "expected tensor x data", "positions, found", "found ''", "divide over"})) {
     ++counts.refused_by_verl;
   } else if (names(message, {"no preset of a model", "no tensor program", "no program for adapters"})) {
     ++counts.unknown_models;
@@ -76,15 +85,15 @@ Counts count(const std::filesystem::path& file, const std::string& release) {
         EXPECT_EQ(verl::settings_of(*read).actor.strategy, verl::Strategy::megatron) << row["script"];
       }
     } else {
-      refuse(read.error().text(), row, counts);
+      refuse(read.error().text(), row, options, counts);
     }
   }
   std::printf(
-      "%s: %d launches, %d read, %d for other machines, %d placeholders, %d that verl refuses, %d models not "
+      "%s: %d launches, %d read, %d for other machines, %d placeholders (%d read once given), %d that verl refuses, %d models not "
       "known; "
       "release as told or left open in %d, too new in %d\n",
       release.c_str(), counts.all, counts.read, counts.other_machines, counts.placeholders,
-      counts.refused_by_verl, counts.unknown_models, counts.release_agrees, counts.release_too_new);
+      counts.completed, counts.refused_by_verl, counts.unknown_models, counts.release_agrees, counts.release_too_new);
   return counts;
 }
 
@@ -95,8 +104,8 @@ TEST(VerlLaunches, AreReadOrRefusedForAReason) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string release = entry.path().stem().string();
     const Counts counts = count(entry.path(), release);
-    const int meant = counts.all - counts.other_machines - counts.placeholders - counts.refused_by_verl;
-    EXPECT_GE(counts.read, meant * 3 / 4) << release;
+    const int meant = counts.all - counts.other_machines - counts.refused_by_verl;
+    EXPECT_GE(counts.read + counts.completed, meant * 3 / 4) << release;
   }
 }
 

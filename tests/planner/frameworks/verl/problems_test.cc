@@ -135,5 +135,27 @@ TEST(VerlProblems, WrongTypesAreErrorsAtTheirPlace) {
               HasSubstr("actor_rollout_ref.model.path: Qwen/Qwen2.5-77B: there is no directory"));
 }
 
+/// The rollout in the trainer's process refuses fewer batched tokens than its longest sequence; a server does
+/// only where a prompt can't come in pieces.
+TEST(VerlProblems, BatchedTokensMatterWhereSomebodyRefuses) {
+  const std::string rollout = "actor_rollout_ref.rollout.";
+  const std::string few = rollout + "max_num_batched_tokens=512";
+  EXPECT_THAT(test::complaint("0.5.0", {few, rollout + "mode=sync"}), testing::HasSubstr("rollout refuses less"));
+  EXPECT_EQ(test::complaint("0.5.0", {few, rollout + "mode=async"}), "");
+  EXPECT_EQ(test::complaint("0.9.0", {few}), "");
+  EXPECT_THAT(test::complaint("0.9.0", {few, rollout + "enable_chunked_prefill=false"}),
+              testing::HasSubstr("enable_chunked_prefill is false"));
+}
+
+/// Workers of releases before 0.8 round a rank's share of a mini-batch down; later ones refuse.
+TEST(VerlProblems, AMiniBatchNeedNotDivideOverTheRanksOfOldWorkers) {
+  const std::vector<std::string> odd = {"trainer.n_gpus_per_node=6", "data.train_batch_size=96",
+                                        "actor_rollout_ref.actor.ppo_mini_batch_size=20",
+                                        "actor_rollout_ref.actor.use_dynamic_bsz=true",
+                                        "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz=true"};
+  EXPECT_EQ(test::complaint("0.7.1", odd), "");
+  EXPECT_THAT(test::complaint("0.8.0", odd), testing::HasSubstr("divide over 6"));
+}
+
 }  // namespace
 }  // namespace headroom
