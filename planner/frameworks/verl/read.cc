@@ -55,19 +55,21 @@ void take_own_batches(const Laid& laid, Settings& s) {
   s.train_batch_size = s.actor.mini_batch;
 }
 
+/// Whether the launch's program, or a configuration that it starts from, has that name.
+bool runs(const Laid& laid, std::string_view name) {
+  return laid.program.find(name) != std::string::npos ||
+         std::find(laid.named.begin(), laid.named.end(), name) != laid.named.end();
+}
+
 /// Trainers of verl's recipes that do more than the step that is modelled.
 void tell_unmodelled_programs(Values& values, const Laid& laid, Settings& settings) {
-  const auto runs = [&](std::string_view name) {
-    return laid.program.find(name) != std::string::npos ||
-           std::find(laid.named.begin(), laid.named.end(), name) != laid.named.end();
-  };
   const auto tell = [&](const std::string& key, const std::string& what) {
     values.warn_at(key, what + " is not modelled yet: the verdict is undetermined");
     settings.not_modelled.push_back(what);
   };
-  if ((runs("main_prime") || runs("prime_trainer")) && settings.reward.exists)
+  if ((runs(laid, "main_prime") || runs(laid, "prime_trainer")) && settings.reward.exists)
     tell("reward_model.enable", "PRIME's reward model, which is trained beside the actor,");
-  if (runs("main_ppo_split") || runs("ppo_trainer_split"))
+  if (runs(laid, "main_ppo_split") || runs(laid, "ppo_trainer_split"))
     tell("trainer.n_gpus_per_node", "the split placement, with actor and critic on halves of the GPUs,");
 }
 
@@ -173,6 +175,7 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& given) {
   if (settings->versions.vllm.empty()) settings->versions.vllm = stated.vllm;
   complete_versions(version, settings->versions);
   take_own_batches(laid, *settings);
+  if (runs(laid, "spin_trainer") || runs(laid, "main_spin")) settings->logprob_entropy = false;
   tell_unmodelled_programs(values, laid, *settings);
   if (stated.vllm.empty() && settings->rollout.name == "vllm")
     assumptions.push_back(fmt::format("vLLM {}, PyTorch {} (the release's container image)",

@@ -204,7 +204,7 @@ LossSpec token_loss(const Settings& s, const Worker& w) {
 
 LossSpec actor_loss(const Settings& s) {
   LossSpec out = token_loss(s, s.actor);
-  out.logprob_entropy = Entropy::forward;  // always asked for in the log-prob pass
+  if (s.logprob_entropy) out.logprob_entropy = Entropy::forward;
   if (s.entropy_coeff != 0) {
     out.train_entropy = Entropy::backward;
   } else if (s.calculate_entropy) {

@@ -132,6 +132,7 @@ struct Settings : FrameworkSettings {
   bool use_kl_loss = false, use_kl_in_reward = false;
   double entropy_coeff = 0;
   bool calculate_entropy = false, calculate_sum_pi_squared = false;
+  bool logprob_entropy = true;  ///< asked for in the log-prob pass, by every trainer but SPIN's
   bool entropy_chunking = false, entropy_checkpointing = false, torch_compile = true;
   std::int64_t entropy_chunk = 2048;
   bool fused_kernels = false, fused_triton = false;

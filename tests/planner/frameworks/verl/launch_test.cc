@@ -109,6 +109,15 @@ TEST(VerlLaunch, TellsWhereAScriptGivesUp) {
   EXPECT_TRUE(script(text, options));
 }
 
+/// SPIN's actor takes log-probs by a pass of its own, which asks for no entropy.
+TEST(VerlLaunch, SpinAsksForNoEntropy) {
+  const auto spin = script("python3 -m recipe.spin.main_spin" + std::string(kWords));
+  ASSERT_TRUE(spin) << spin.error().text();
+  EXPECT_EQ(spin->job.role("actor")->loss.logprob_entropy, Entropy::none);
+  const auto usual = script("python3 -m verl.trainer.main_ppo" + std::string(kWords));
+  EXPECT_EQ(usual->job.role("actor")->loss.logprob_entropy, Entropy::forward);
+}
+
 /// Words that a script never looks at change nothing, and that is said.
 TEST(VerlLaunch, TellsOfWordsThatTheScriptDoesNotTake) {
   JobOptions options;
