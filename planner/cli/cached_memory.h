@@ -15,7 +15,10 @@ namespace headroom::cli {
 /// cached blocks can be given back depends on the order of micro-batches of different lengths, which cut them
 /// up, and public runs in this state have ended both ways (docs/REPORTS.md). Such a verdict is left open.
 ///
-/// One more simulation, and only for runs over their budget. Errors: as the simulation's.
+/// Where sequences of two tokens pass the budget too, the run's states do, which no order of micro-batches cuts
+/// up: then it fits, and the phases shown are those on the smaller card.
+///
+/// Two more simulations, and only for runs over their budget. Errors: as the simulation's.
 Status settle_cached_memory(Report& report, const Job& job, const Hardware& hardware, const Limits& limits);
 
 }  // namespace headroom::cli
