@@ -212,11 +212,15 @@ Result<std::string> reports_document(const std::vector<PublicReport>& reports) {
       "is known. A report that names a public script ran with its keys, changed by what it says. A verdict "
       "counts the margin: what only just fits is said not to. What passes the card by cached memory alone is "
       "undetermined (*open*). Sizes of the tuning scripts (`@58`) are the sequences a GPU that "
-      "their authors marked as running or failing.\n\n";
+      "their authors marked as running or failing. All rows are judged by the same rules: such marks count "
+      "wherever a script has them, whether or not it ships one of the sizes; and what a run's states fill, "
+      "whatever its lengths, is decided by whether it gets on when cached memory is given back.\n\n";
   out += fmt::format(
-      "**{} of {} determined reports are right ({:.1f} %), {} false \"fits\"**; {} are undetermined.\n\n",
+      "**{} of {} determined reports are right ({:.1f} %), {} false \"fits\"**; {} of {} are undetermined "
+      "({:.1f} %).\n\n",
       right, determined, 100.0 * right / std::max(determined, 1), false_fits,
-      static_cast<int>(reports.size()) - determined);
+      static_cast<int>(reports.size()) - determined, reports.size(),
+      100.0 * (static_cast<double>(reports.size()) - determined) / static_cast<double>(std::max<std::size_t>(reports.size(), 1)));
   out += fmt::format(
       "Runs that fill the card with cached memory get on where PyTorch can give enough of it back, which "
       "depends on how far lengths vary between micro-batches (docs/VERL.md). Those that would fail on a card "
