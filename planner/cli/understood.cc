@@ -51,6 +51,12 @@ std::string sharding_text(const Role& role) {
         return "ZeRO 2";
       case ShardingKind::zero3:
         return "ZeRO 3";
+      case ShardingKind::low_level_zero1:
+        return "LowLevelZero 1";
+      case ShardingKind::low_level_zero2:
+        return "LowLevelZero 2";
+      case ShardingKind::gemini:
+        return "Gemini";
       case ShardingKind::megatron:
         return "Megatron";
     }

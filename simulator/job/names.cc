@@ -24,7 +24,7 @@ constexpr Names<WeightExport, 4> kWeightExport = {{{WeightExport::per_tensor, "p
                                                    {WeightExport::full_parameters, "full_parameters"},
                                                    {WeightExport::layers, "layers"}}};
 
-constexpr Names<ShardingKind, 9> kShardingKind = {{{ShardingKind::none, "none"},
+constexpr Names<ShardingKind, 12> kShardingKind = {{{ShardingKind::none, "none"},
                                                    {ShardingKind::data_parallel, "data_parallel"},
                                                    {ShardingKind::fsdp1, "fsdp1"},
                                                    {ShardingKind::fsdp2, "fsdp2"},
@@ -32,7 +32,14 @@ constexpr Names<ShardingKind, 9> kShardingKind = {{{ShardingKind::none, "none"},
                                                    {ShardingKind::zero1, "zero1"},
                                                    {ShardingKind::zero2, "zero2"},
                                                    {ShardingKind::zero3, "zero3"},
+                                                   {ShardingKind::low_level_zero1, "low_level_zero1"},
+                                                   {ShardingKind::low_level_zero2, "low_level_zero2"},
+                                                   {ShardingKind::gemini, "gemini"},
                                                    {ShardingKind::megatron, "megatron"}}};
+
+constexpr Names<GeminiPlacement, 3> kGeminiPlacement = {{{GeminiPlacement::resident, "resident"},
+                                                         {GeminiPlacement::fixed, "fixed"},
+                                                         {GeminiPlacement::host, "host"}}};
 
 constexpr Names<MegatronLayers, 2> kMegatronLayers = {
     {{MegatronLayers::transformer_engine, "transformer_engine"}, {MegatronLayers::local, "local"}}};
@@ -153,6 +160,7 @@ HEADROOM_ENUM_NAMES(Algorithm, kAlgorithm)
 HEADROOM_ENUM_NAMES(EngineKind, kEngineKind)
 HEADROOM_ENUM_NAMES(WeightExport, kWeightExport)
 HEADROOM_ENUM_NAMES(ShardingKind, kShardingKind)
+HEADROOM_ENUM_NAMES(GeminiPlacement, kGeminiPlacement)
 HEADROOM_ENUM_NAMES(MegatronLayers, kMegatronLayers)
 HEADROOM_ENUM_NAMES(MegatronDispatcher, kMegatronDispatcher)
 HEADROOM_ENUM_NAMES(RecomputeKind, kRecomputeKind)

@@ -28,8 +28,30 @@ struct Precision {
   bool operator==(const Precision&) const = default;
 };
 
-/// zero0: DeepSpeed's engine around an unsharded model (its own mixed-precision optimizer, flat weights).
-enum class ShardingKind { none, data_parallel, fsdp1, fsdp2, zero0, zero1, zero2, zero3, megatron };
+/// data_parallel: PyTorch's DistributedDataParallel. zero0: DeepSpeed's engine around an unsharded model (its own
+/// mixed-precision optimizer, flat weights). low_level_zero1 and 2, gemini: ColossalAI's.
+enum class ShardingKind {
+  none,
+  data_parallel,
+  fsdp1,
+  fsdp2,
+  zero0,
+  zero1,
+  zero2,
+  zero3,
+  low_level_zero1,
+  low_level_zero2,
+  gemini,
+  megatron
+};
+
+constexpr bool is_low_level_zero(ShardingKind kind) {
+  return kind == ShardingKind::low_level_zero1 || kind == ShardingKind::low_level_zero2;
+}
+
+/// What becomes of Gemini's gathered chunks that are idle. resident: they stay. fixed: they are spread over the
+/// GPUs again. host: they go to the host, where the optimizer works.
+enum class GeminiPlacement { resident, fixed, host };
 
 constexpr bool is_zero(ShardingKind kind) {
   return kind == ShardingKind::zero0 || kind == ShardingKind::zero1 || kind == ShardingKind::zero2 ||
@@ -62,6 +84,10 @@ struct Sharding {
   bool contiguous_gradients = true, overlap_communication = false;
   bool offload_optimizer = false, offload_parameters = false, pin_memory = false;
   bool distributed_optimizer = true;  ///< Megatron
+  // ColossalAI
+  bool joins_lists = false;  ///< collectives take lists of tensors, and cloned parts of gradients (up to 0.3)
+  GeminiPlacement placement = GeminiPlacement::fixed;
+  bool gradient_chunks = false;  ///< Gemini: gradients add up in chunks of their own
   bool operator==(const Sharding&) const = default;
 };
 
@@ -147,6 +173,9 @@ struct LossSpec {
   bool sum_pi_squared = false;      ///< Σ p² over the vocabulary is computed in the update
   bool keeps_outputs = false;       ///< each micro-batch's outputs live until the optimizer step
   bool keeps_unused_graph = false;  ///< ... with the autograd graph of outputs that the loss does not use
+  // PPO-ptx: texts that every update also learns.
+  std::int64_t text_sequences = 0, text_tokens = 0;
+  std::int64_t score_sequences = 0;  ///< whose logits a scoring forward makes at once; 0: the whole batch's
   bool operator==(const LossSpec&) const = default;
 };
 

@@ -107,10 +107,10 @@ Status check_loop(const Job& job, const Role& role) {
   const std::string at = "roles." + role.name;
   const ShardingKind kind = role.sharding.kind;
   const bool megatron = kind == ShardingKind::megatron;
-  if (kind == ShardingKind::data_parallel || (role.loop != nullptr && megatron))
+  if (role.loop != nullptr && megatron)
     return bad(at + ".sharding.kind",
-               fmt::format("expected none, fsdp1, fsdp2,{} or zero0 to zero3, found {}",
-                           role.loop == nullptr ? " megatron" : "", enum_name(kind)));
+               fmt::format("expected any sharding but megatron: trainer {} passes rectangles, found {}",
+                           role.loop->name, enum_name(kind)));
   for (const Engine& engine : job.engines)
     if (megatron && engine.role == role.name && inside_trainer(engine))
       return bad(
@@ -252,10 +252,10 @@ Status check_phases(const Job& job, const std::vector<PhaseSpec>& phases, const 
         return bad(what, fmt::format("no engine is named {}", action.engine));
       const Role* role = job.role(action.role);
       if ((action.verb == Verb::load || action.verb == Verb::offload) && role != nullptr &&
-          is_zero(role->sharding.kind) && (action.parts & kWeights) != 0)
-        return bad(what,
-                   fmt::format("expected no weights of role {}: no program moves those of a DeepSpeed engine",
-                               role->name));
+          (is_zero(role->sharding.kind) || role->sharding.kind == ShardingKind::gemini) &&
+          (action.parts & kWeights) != 0)
+        return bad(what, fmt::format("expected no weights of role {}: no program moves those of {}", role->name,
+                                     is_zero(role->sharding.kind) ? "a DeepSpeed engine" : "Gemini"));
       if (action.role.empty() && action.engine.empty() && action.verb != Verb::experience)
         return bad(what, "expected a role or an engine, found none");
     }

@@ -229,6 +229,13 @@ struct Fields<Sharding> {
     v.field({.name = "distributed_optimizer",
              .meaning = "Megatron: optimizer states are spread over data-parallel ranks"},
             &Sharding::distributed_optimizer);
+    v.field({.name = "joins_lists",
+             .meaning = "ColossalAI up to 0.3: collectives take lists of tensors, and cloned parts of gradients"},
+            &Sharding::joins_lists);
+    v.field({.name = "placement", .meaning = "Gemini: what becomes of gathered chunks that are idle"},
+            &Sharding::placement);
+    v.field({.name = "gradient_chunks", .meaning = "Gemini: gradients add up in chunks of their own"},
+            &Sharding::gradient_chunks);
   }
 };
 
@@ -327,6 +334,8 @@ struct Fields<LoraSpec> {
     v.field({.name = "targets", .meaning = "module names; all-linear"}, &LoraSpec::targets);
     v.field({.name = "saved_modules", .meaning = "modules trained whole besides"}, &LoraSpec::saved_modules);
     v.field({.name = "dtype", .meaning = "of the adapters"}, &LoraSpec::dtype);
+    v.field({.name = "rest_trains", .meaning = "all but the weights beside adapters trains too"},
+            &LoraSpec::rest_trains);
   }
 };
 
@@ -359,6 +368,11 @@ struct Fields<LossSpec> {
             &LossSpec::keeps_outputs);
     v.field({.name = "keeps_unused_graph", .meaning = "with the graph of outputs that the loss does not use"},
             &LossSpec::keeps_unused_graph);
+    v.field({.name = "text_sequences", .meaning = "PPO-ptx: texts that every update also learns"},
+            &LossSpec::text_sequences);
+    v.field({.name = "text_tokens", .meaning = "their length"}, &LossSpec::text_tokens);
+    v.field({.name = "score_sequences", .meaning = "scored at once by trainers that join logits; 0: the whole batch"},
+            &LossSpec::score_sequences);
   }
 };
 

@@ -21,7 +21,7 @@ const std::uint16_t kTokens = operation_name("generate"), kPositions = operation
                     kMultinomial = operation_name("aten::multinomial"),
                     kArange = operation_name("aten::arange"), kStop = operation_name("stopping_criteria"),
                     kMask = operation_name("attention_mask"), kPeers = operation_name("this_peer_finished"),
-                    kCast = operation_name("aten::_to_copy"), kWhere = operation_name("aten::where");
+                    kTopK = operation_name("aten::topk"), kCast = operation_name("aten::_to_copy"), kWhere = operation_name("aten::where");
 
 /// torch.isin against one token: a comparison table and its reduction go, the answer stays.
 Tensor isin(Tape& tape, const Shape& shape) {
@@ -91,6 +91,7 @@ class Sampler {
   void skip(GrowingSteps& steps, std::int64_t tokens, std::int64_t last) {
     steps.stand_for(0);
     for (std::size_t layer = 0; layer < cache_.layers.size(); ++layer) cache_.grow(tape_, layer, tokens);
+    if (options_.keeps_last_output) hold({});
     ids_ = integers({batch_, prompt_ + last + 1}, kTokens);
     steps.stand_for(1);
   }
@@ -137,7 +138,7 @@ class Sampler {
     extend(prompt_ + index + 1);
     {
       const ComponentScope component(tape_, Component::logits);
-      Tensor last = select(logits, 1, 0);
+      Tensor last = select(logits, 1, logits.size(1) - 1);
       next_logits_ = tape_.empty({batch_, vocabulary_}, DType::fp32, kCast);
       if (tape_.wants_operations()) Work(tape_, OperationKind::copy, kCast).in(last).out(next_logits_).run();
       last.reset();
@@ -147,6 +148,7 @@ class Sampler {
         scores = at_least(std::move(scores), false);
       }
       if (options_.temperature) scores = div_scalar(std::move(scores));
+      if (options_.top_k) scores = highest_of(std::move(scores));
       if (options_.output != nullptr) options_.output->scores.push_back(scores);
       scores_ = std::move(scores);
       if (!options_.greedy) probabilities_ = softmax(scores_, DType::fp32);
@@ -187,11 +189,27 @@ class Sampler {
   }
 
   Tensor forward(std::int64_t index) {
+    Tensor logits = run(index);
+    if (options_.keeps_last_output) hold(logits);
+    return logits;
+  }
+
+  /// What a forward returned lives until the next one's output takes its name.
+  void hold(const Tensor& logits) {
+    held_.clear();
+    if (logits.defined()) held_.push_back(logits);
+    for (const KvCache::LayerCache& layer : cache_.layers) {
+      held_.push_back(layer.keys);
+      held_.push_back(layer.values);
+    }
+  }
+
+  Tensor run(std::int64_t index) {
     if (model_on_host()) return call_through_host(index == 0);
     ModelInput input;
     if (index == 0) {
       prefill_positions_ = integers({batch_, prompt_}, kPositions);
-      input = {ids_, mask_, prefill_positions_, &cache_, 1, options_.padded};
+      input = {ids_, mask_, prefill_positions_, &cache_, options_.whole_logits ? 0 : 1, options_.padded};
       Tensor logits = call(input);
       input = {};
       prefill_positions_.reset();
@@ -236,6 +254,20 @@ class Sampler {
     Tensor out = elementwise(kWhere, DType::fp32, {&copy, &is_end});
     infinity.reset();
     drop(copy, table, is_end);
+    done(scores);
+    return out;
+  }
+
+  /// The k highest scores tell which others become minus infinity.
+  Tensor highest_of(Arg scores) {
+    constexpr std::int64_t kHighest = 50;
+    Tensor out;
+    {
+      const Tensor values = tape_.empty({batch_, kHighest}, DType::fp32, kTopK);
+      const Tensor places = integers({batch_, kHighest}, kTopK);
+      const Tensor lower = flags({batch_, vocabulary_}, kCompare);
+      out = elementwise(kWhere, DType::fp32, {&*scores, &lower});
+    }
     done(scores);
     return out;
   }
@@ -308,6 +340,7 @@ class Sampler {
   Tensor finish() {
     drop(mask_, positions_, unfinished_, step_ids_, step_positions_, step_mask_, next_logits_, scores_,
          probabilities_, next_tokens_);
+    held_.clear();
     drop(begin_, padding_, first_positions_);
     if (options_.output != nullptr)
       options_.output->cache = std::move(cache_);
@@ -326,6 +359,7 @@ class Sampler {
   Tensor step_ids_, step_positions_, step_mask_;
   Tensor next_logits_, scores_, probabilities_, next_tokens_;
   KvCache cache_;
+  std::vector<Tensor> held_;  ///< the last forward's output
 };
 
 }  // namespace

@@ -27,6 +27,10 @@ struct SampleOptions {
   Tensor mask = {};                ///< [B,P] int64 or bool of the caller; undefined: made here, of ones
   std::function<Tensor(const ModelInput&)> forward = {};  ///< in place of the model's own: wrapped
   bool padded = false;                                    ///< the mask has zeros
+  bool whole_logits = false;       ///< the first forward returns the logits of every position
+  bool keeps_last_output = false;  ///< a forward's logits and cache live until the next one has returned: a cache
+                                   ///< that grows by concatenation is there twice
+  bool top_k = false;              ///< all but the k highest scores are masked, in a new tensor
   bool weights_on_host = false;  ///< unless gathered: a forward's inputs go there, and come back as it begins
 };
 

@@ -30,11 +30,12 @@ void insert_slots(Model& model, const LinearLayer& layer, LoraPair& pair, const 
 
 void add_lora(Model& model, const LoraSpec& spec) {
   Tape& tape = model.tape();
-  for (const ParameterSlot& slot : model.parameters()) (*slot.tensor)->requires_grad = false;
+  for (const ParameterSlot& slot : model.parameters()) (*slot.tensor)->requires_grad = spec.rest_trains;
   std::vector<Tensor*> made;
   for (const NamedLinear& linear : model.linears()) {
     if (!targeted(spec, linear.name)) continue;
     LinearLayer& layer = *linear.layer;
+    layer.weight->requires_grad = false;
     layer.lora = std::make_unique<LoraPair>();
     layer.lora->module = model.intern(linear.name + ".lora");
     const ModuleScope module(tape, layer.lora->module);

@@ -9,7 +9,10 @@
 #include "simulator/job/names.h"
 #include "simulator/phases/megatron_role.h"
 #include "simulator/tape/modules/lora.h"
+#include "simulator/trainer/store/data_parallel.h"
 #include "simulator/trainer/store/fsdp.h"
+#include "simulator/trainer/store/gemini.h"
+#include "simulator/trainer/store/low_level_zero.h"
 #include "simulator/trainer/store/zero.h"
 
 namespace headroom::trainer {
@@ -85,10 +88,15 @@ Result<std::unique_ptr<Store>> make_store(const RoleContext& context) {
     case ShardingKind::zero2:
     case ShardingKind::zero3:
       return std::make_unique<ZeroStore>(context);
+    case ShardingKind::low_level_zero1:
+    case ShardingKind::low_level_zero2:
+      return std::make_unique<LowLevelZeroStore>(context);
+    case ShardingKind::gemini:
+      return std::make_unique<GeminiStore>(context);
     case ShardingKind::megatron:
       return std::make_unique<phases::MegatronRole>(context);
     case ShardingKind::data_parallel:
-      break;
+      return std::make_unique<DataParallelStore>(context);
   }
   return fail(fmt::format("no program yet for role {}: sharding {}", context.role.name,
                           enum_name(context.role.sharding.kind)));

@@ -4,6 +4,7 @@
 
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/pointwise.h"
+#include "simulator/trainer/store/residence.h"
 
 namespace headroom::trainer {
 namespace {
@@ -34,18 +35,6 @@ void load_into_cache(tape::Tape& tape, tape::Model& model, Bytes unused) {
   for (const tape::ParameterSlot& slot : model.parameters())
     if (!is_adapter(slot)) load(tape, *slot.tensor);
   for (const tape::ParameterSlot& slot : model.parameters()) load(tape, *slot.tensor);
-}
-
-void to_host(tape::Tape& tape, const Tensor& tensor, HostKind kind) {
-  if (!tensor.defined() || tensor->storage->device != tape::Device::gpu) return;
-  const tape::ComponentScope component(tape, tensor->storage->label.component);
-  tape.set_data(tensor, tape::to_host(tensor, kind));
-}
-
-void to_device(tape::Tape& tape, const Tensor& tensor) {
-  if (!tensor.defined() || tensor->storage->device == tape::Device::gpu) return;
-  const tape::ComponentScope component(tape, tensor->storage->label.component);
-  tape.set_data(tensor, tape::to_device(tensor));
 }
 
 }  // namespace
@@ -175,14 +164,14 @@ void UnshardedStore::step() {
 
 void UnshardedStore::move_weights(bool device) {
   model_->in_module_order([&](const Tensor& tensor) {
-    device ? to_device(tape_, tensor) : to_host(tape_, tensor, HostKind::pageable);
+    device ? move_to_device(tape_, tensor) : move_to_host(tape_, tensor, HostKind::pageable);
   });
 }
 
 void UnshardedStore::move(unsigned parts, bool device) {
   const HostKind kind = role().offload_optimizer_pinned ? HostKind::pinned : HostKind::pageable;
   const auto one = [&](const Tensor& tensor) {
-    device ? to_device(tape_, tensor) : to_host(tape_, tensor, kind);
+    device ? move_to_device(tape_, tensor) : move_to_host(tape_, tensor, kind);
   };
   if ((parts & kOptimizer) != 0 && optimizer_)
     for (tape::AdamW::State& state : optimizer_->states()) {

@@ -74,7 +74,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values("trl_grpo", "trl_grpo_lora", "trl_ppo", "deepspeed_chat"),
                      testing::Values(ShardingKind::none, ShardingKind::fsdp1, ShardingKind::fsdp2,
                                      ShardingKind::zero0, ShardingKind::zero1, ShardingKind::zero2,
-                                     ShardingKind::zero3)),
+                                     ShardingKind::zero3, ShardingKind::data_parallel,
+                                     ShardingKind::low_level_zero1, ShardingKind::low_level_zero2,
+                                     ShardingKind::gemini)),
     [](const auto& at) {
       return fmt::format("{}_{}", std::get<0>(at.param), enum_name(std::get<1>(at.param)));
     });
