@@ -6,6 +6,8 @@
 #include <iterator>
 
 #include "planner/frameworks/chatlearn/read.h"
+#include "planner/frameworks/colossalchat/loop.h"
+#include "planner/frameworks/colossalchat/read.h"
 #include "planner/frameworks/deepspeed_chat/loop.h"
 #include "planner/frameworks/deepspeed_chat/read.h"
 #include "planner/frameworks/easyr1/read.h"
@@ -82,6 +84,15 @@ std::span<const Framework> frameworks() {
                 .with = easyr1::with,
                 .settings_of = easyr1::settings_for,
                 .write = write_back},
+      Framework{.name = "colossalchat",
+                .summary = "ColossalChat 0.2.8 to 0.5: command lines and scripts with --strategy or --plugin",
+                .detect = colossalchat::detect,
+                .read = colossalchat::read,
+                .knobs = colossalchat::knobs,
+                .with = colossalchat::with,
+                .settings_of = colossalchat::settings_for,
+                .write = settings::write_arguments,
+                .loops = colossalchat::kLoops},
       Framework{.name = "deepspeed-chat",
                 .summary = "DeepSpeed-Chat's PPO step: four DeepSpeed engines, ZeRO 0 to 3",
                 .detect = deepspeed_chat::detect,

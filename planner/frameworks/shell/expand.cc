@@ -367,8 +367,12 @@ std::string Interpreter::index_of(const Variable* variable, const std::string& i
       index.find('\'') != std::string::npos) {
     // An index is a word of its own.
     auto program = parse_script(": " + index, place.file, std::max(place.line, 1));
-    if (program && !(*program)->children.empty() && (*program)->children[0]->words.size() > 1)
-      text = joined((*program)->children[0]->words[1]).text;
+    if (program && !(*program)->children.empty() && (*program)->children[0]->words.size() > 1) {
+      const Word word = joined((*program)->children[0]->words[1]);
+      // Nobody knows which item: none has the index's text.
+      if (!word.known()) return word.text;
+      text = word.text;
+    }
   }
   if (associative) return text;
   if (all_digits(text)) return text;

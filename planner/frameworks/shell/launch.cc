@@ -28,10 +28,12 @@ bool is_python(std::string_view word) {
   return word.find_first_not_of("0123456789.", 6) == std::string_view::npos;
 }
 
-constexpr auto kStarters = std::to_array<std::string_view>({"torchrun", "deepspeed", "accelerate"});
+constexpr auto kStarters = std::to_array<std::string_view>({"torchrun", "deepspeed", "accelerate", "colossalai"});
+// Those whose word for it comes before their options.
+constexpr std::pair<std::string_view, std::string_view> kSubcommands[] = {{"accelerate", "launch"}, {"colossalai", "run"}};
 // Programs of their own that start training.
 constexpr auto kPrograms =
-    std::to_array<std::string_view>({"trl", "openrlhf", "swift", "llamafactory-cli", "colossalai", "nemo"});
+    std::to_array<std::string_view>({"trl", "openrlhf", "swift", "llamafactory-cli", "nemo"});
 // In front of a command; with options of their own.
 constexpr auto kWrappers = std::to_array<std::string_view>(
     {"nohup",   "exec",         "time",        "sudo",     "stdbuf",     "nice",    "ionice",
@@ -223,8 +225,9 @@ std::optional<Launch> recognise(std::vector<Word> words) {
   } else if (is_one_of(name, kStarters)) {
     launch.runner = name;
     keep(launch.runner_words, words, 1);
-    if (name == "accelerate") {
-      if (words.empty() || words[0].text != "launch") return std::nullopt;
+    for (const auto& [runner, subcommand] : kSubcommands) {
+      if (name != runner) continue;
+      if (words.empty() || words[0].text != subcommand) return std::nullopt;
       keep(launch.runner_words, words, 1);
     }
     found = starter(launch, words);

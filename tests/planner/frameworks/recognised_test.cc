@@ -33,9 +33,8 @@ TEST(Recognised, FilesAreRefusedByTheirFrameworksName) {
 }
 
 TEST(Recognised, CommandsAreRefusedAtTheirLine) {
-  EXPECT_THAT(said_of_script("\ndeepspeed main.py --sft_only_data_path d --model_name_or_path facebook/opt-1.3b\n"),
-              HasSubstr("run.sh:2: DeepSpeed-Chat: its step 1 command line is recognised but not read yet"));
-  EXPECT_THAT(said_of_script("torchrun train_ppo.py --pretrain p --plugin gemini\n"), HasSubstr("ColossalChat: "));
+  EXPECT_THAT(said_of_script("\npython rl_example.py -t 2 -i 2\n"),
+              HasSubstr("run.sh:2: ColossalChat: its distributed reinforcement learning is recognised but not read yet"));
   EXPECT_THAT(said_of_script("accelerate launch grpo.py --model_name_or_path m --num_generations 4\n"),
               HasSubstr("TRL: "));
 }

@@ -36,6 +36,24 @@ std::string error(const std::string& text) {
   return reading ? "" : reading.error().text();
 }
 
+/// ColossalAI's launcher has its word before its options, as accelerate does.
+TEST(ShellLaunch, RunsOfColossalAi) {
+  context = {};
+  const Reading reading = read("colossalai run --nproc_per_node 8 --hostfile=hosts train.py --plugin zero2");
+  ASSERT_EQ(reading.launches.size(), 1u);
+  const Launch& launch = reading.launches.front();
+  EXPECT_EQ(launch.runner, "colossalai");
+  EXPECT_EQ(launch.program, "train.py");
+  EXPECT_EQ(launch.words.size(), 2u);
+  ASSERT_NE(launch.runner_option({"--nproc_per_node"}), nullptr);
+  EXPECT_EQ(launch.runner_option({"--nproc_per_node"})->text, "8");
+}
+
+TEST(ShellLaunch, AnItemThatNobodyKnowsIsNoError) {
+  context = {};
+  EXPECT_EQ(read("L=(a b)\ni=$((RANDOM % 2))\npython3 -m m x=${L[$i]}").launches.size(), 1u);
+}
+
 TEST(ShellLaunch, ExpandsWordsAsBashDoes) {
   context = {};
   EXPECT_EQ(words("A=8\npython3 -m m a=$A b=\"$A x\" c='$A' d=${A}x e=\\$A"), "a=8|b=8 x|c=$A|d=8x|e=$A");
