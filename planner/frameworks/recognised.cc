@@ -36,9 +36,6 @@ struct CommandForm {
 };
 
 constexpr CommandForm kCommands[] = {
-    {"DeepSpeed-Chat", "its step 2 command line", "main.py", {"--num_padding_at_beginning", "", ""}},
-    {"DeepSpeed-Chat", "its step 1 command line", "main.py", {"--sft_only_data_path", "", ""}},
-    {"DeepSpeed-Chat", "its command line", "main.py", {"--data_split", "--zero_stage", ""}},
     {"ColossalChat", "its distributed reinforcement learning", "rl_example.py", {"", "", ""}},
     {"TRL", "its command line", "grpo", {"--model_name_or_path", "", ""}},
     {"TRL", "its command line", ".py", {"--model_name_or_path", "--num_generations", ""}},

@@ -8,8 +8,9 @@
 #include "planner/frameworks/chatlearn/read.h"
 #include "planner/frameworks/colossalchat/loop.h"
 #include "planner/frameworks/colossalchat/read.h"
-#include "planner/frameworks/deepspeed_chat/loop.h"
+#include "planner/frameworks/deepspeed_chat/loops.h"
 #include "planner/frameworks/deepspeed_chat/read.h"
+#include "planner/frameworks/deepspeed_chat/supervised.h"
 #include "planner/frameworks/easyr1/read.h"
 #include "planner/frameworks/input.h"
 #include "planner/frameworks/job/framework.h"
@@ -94,13 +95,13 @@ std::span<const Framework> frameworks() {
                 .write = settings::write_arguments,
                 .loops = colossalchat::kLoops},
       Framework{.name = "deepspeed-chat",
-                .summary = "DeepSpeed-Chat's PPO step: four DeepSpeed engines, ZeRO 0 to 3",
+                .summary = "DeepSpeed-Chat's three steps: DeepSpeed engines, ZeRO 0 to 3",
                 .detect = deepspeed_chat::detect,
                 .read = deepspeed_chat::read,
-                .knobs = nullptr,
-                .with = nullptr,
-                .settings_of = nullptr,
-                .write = nullptr,
+                .knobs = deepspeed_chat::supervised::knobs,
+                .with = deepspeed_chat::supervised::with,
+                .settings_of = deepspeed_chat::supervised::settings_for,
+                .write = deepspeed_chat::supervised::write,
                 .loops = deepspeed_chat::kLoops},
       Framework{.name = "trl",
                 .summary = "TRL's GRPOTrainer with its own generate, on one GPU",

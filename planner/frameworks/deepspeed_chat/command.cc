@@ -8,6 +8,7 @@
 #include <map>
 
 #include "models/presets/presets.h"
+#include "planner/frameworks/deepspeed_chat/launcher.h"
 #include "planner/frameworks/settings/arguments.h"
 
 namespace headroom::deepspeed_chat {
@@ -63,7 +64,7 @@ class Translator {
       values_.fail_at(actor ? "actor_gradient_checkpointing" : "critic_gradient_checkpointing",
                       "expected actor and critic both to recompute their layers, or neither: one alone is not modelled");
     out_.set("grad_ckpt", Document::scalar(actor ? "true" : "false"));
-    out_.set("world", Document::scalar(std::to_string(world(launch, options))));
+    out_.set("world", Document::scalar(std::to_string(launched_gpus(launch, options))));
     HEADROOM_TRY(values_.status());
     return std::move(out_);
   }
@@ -100,17 +101,6 @@ class Translator {
     Result<Document> found = fs::is_regular_file(config) ? read_document(config.string()) : find_preset(name);
     if (!found) return values_.fail_with(std::move(found.error()), flag);
     out_.set(key, std::move(*found));
-  }
-  static std::int64_t world(const shell::Launch& launch, const JobOptions& options) {
-    const auto count = [&](std::initializer_list<std::string_view> names, std::optional<std::int64_t> stated,
-                           std::int64_t fallback) {
-      if (stated) return *stated;
-      const shell::Word* word = launch.runner_option(names);
-      return word == nullptr ? fallback : Document::scalar(word->text).as_int().value_or(fallback);
-    };
-    // The launcher takes all GPUs of a node where it is not told.
-    return count({"--num_nodes", "--nnodes"}, options.nodes, 1) *
-           count({"--num_gpus", "--nproc_per_node"}, options.gpus_per_node, 8);
   }
 
   const settings::Arguments& given_;

@@ -63,6 +63,14 @@ Role make_role(const Settings& s, const std::string& name) {
     sharding.pin_memory = s.pin_memory;
     role.optimizer.implementation = s.offload ? OptimizerImplementation::cpu : OptimizerImplementation::apex;
     if (s.grad_ckpt) role.recompute.kind = RecomputeKind::full;
+    if (const std::int64_t rank = body ? s.actor_lora : s.critic_lora; rank > 0) {
+      LoraSpec lora;
+      lora.rank = rank;
+      lora.targets = {"all-linear"};
+      lora.dtype = s.dtype;
+      lora.rest_trains = !s.only_lora;
+      role.lora = lora;
+    }
   }
   return role;
 }

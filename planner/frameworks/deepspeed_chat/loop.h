@@ -53,6 +53,5 @@ class ChatLoop : public trainer::Loop {
 };
 
 extern const LoopKind kChatLoop;
-inline constexpr const LoopKind* kLoops[] = {&kChatLoop};
 
 }  // namespace headroom::deepspeed_chat

@@ -20,12 +20,16 @@ namespace headroom::deepspeed_chat {
 /// (3e7), stage3_max_live_parameters (3e7), stage3_param_persistence_threshold (1e4, all engines'),
 /// stage3_max_reuse_distance.
 ///
+/// actor_lora_dim, critic_lora_dim: ranks of adapters on every linear of the layers; only_optimize_lora: flag.
+///
 /// A key both alone and in `zero_extra` with different values is an error.
 ///
 /// A script's or command's `main.py --actor_model_name_or_path …` (command.h) is read as such a map.
 ///
+/// Command lines of the first two steps (`main.py --model_name_or_path …`, supervised.h) are read too, with knobs.
+///
 /// Errors name the key; so do those for what is not modelled: gradient accumulation, several generation
-/// batches, LoRA, the hybrid engine, EMA, compute_fp32_loss, sub_group_size.
+/// batches, the hybrid engine, EMA, compute_fp32_loss, sub_group_size.
 bool detect(const JobInput& input);
 Result<ReadJob> read(const JobInput& input, const JobOptions& options);
 

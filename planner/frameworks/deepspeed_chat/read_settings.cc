@@ -9,6 +9,7 @@
 namespace headroom::deepspeed_chat {
 namespace {
 
+constexpr std::int64_t kMostRank = 65536;
 constexpr std::int64_t kMost = cases::kMostSequences, kMostTokens = cases::kMostTokens;
 
 constexpr std::array<std::string_view, 45> kKeys = {"name",
@@ -100,12 +101,10 @@ void read_zero_section(Values& v, Settings& s) {
 
 /// Flags of the script that would take other tensors than those that are modelled.
 void refuse_others(Values& v) {
-  for (const char* key : {"enable_hybrid_engine", "enable_ema", "compute_fp32_loss", "only_optimize_lora"})
+  for (const char* key : {"enable_hybrid_engine", "enable_ema", "compute_fp32_loss"})
     if (v.flag(key)) v.fail_at(key, "expected false: true is not modelled");
   for (const char* key : {"gradient_accumulation_steps", "generation_batches", "ppo_epochs"})
     if (v.integer(key, 1, kMost, 1) != 1) v.fail_at(key, "expected 1: more are not modelled");
-  for (const char* key : {"actor_lora_dim", "critic_lora_dim"})
-    if (v.integer(key, 0, kMost, 0) != 0) v.fail_at(key, "expected 0: LoRA is not modelled");
 }
 
 /// The scale at which gradients of a fresh model no longer overflow fp16; an assumption.
@@ -149,6 +148,9 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v, const JobOptions& opt
   read_zero_section(v, s);
   refuse_others(v);
   s.grad_ckpt = v.flag("grad_ckpt");
+  s.actor_lora = v.integer("actor_lora_dim", 0, kMostRank, 0);
+  s.critic_lora = v.integer("critic_lora_dim", 0, kMostRank, 0);
+  s.only_lora = v.flag("only_optimize_lora");
   s.padded = v.flag("padded", true);
   s.empty_cache = v.word("empty_cache", {"none", "inference", "all"}, "none");
   s.world = v.integer("world", 1, 65536, 2);
@@ -156,6 +158,8 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v, const JobOptions& opt
   if (!v.failed()) {
     if (s.offload && s.zero_stage == 0)
       v.fail_at("offload", "expected zero_stage 1 to 3: without sharding there is no offload");
+    if (s.only_lora && s.actor_lora + s.critic_lora == 0)
+      v.without_effect("only_optimize_lora", "no model has adapters");
     if (!s.offload && v.given("pin_memory")) v.without_effect("pin_memory", "nothing is offloaded");
     for (const char* key : {"offload_reference_model", "offload_reward_model"})
       if (s.zero_stage != 3 && v.given(key)) v.without_effect(key, "only zero_stage 3 offloads parameters");

@@ -31,6 +31,8 @@ struct Settings : cases::MachineSettings {
   std::int64_t prefetch_bucket = 30'000'000, max_live_parameters = 30'000'000;
   std::int64_t persistence_threshold = 10'000, max_reuse_distance = 1'000'000'000;
   bool grad_ckpt = false;
+  std::int64_t actor_lora = 0, critic_lora = 0;  ///< ranks of adapters
+  bool only_lora = false;                        ///< nothing but adapters trains
   bool padded = true;  ///< prompts shorter than the cap are padded on the left
   std::string empty_cache = "none";
   std::int64_t world = 2;

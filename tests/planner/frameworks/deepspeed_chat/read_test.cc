@@ -62,9 +62,27 @@ TEST(DeepSpeedChat, ErrorsNameTheKey) {
                                {"sub_group_size=1", "sub_group_size"},
                                {"gradient_accumulation_steps=2", "gradient_accumulation_steps"},
                                {"enable_hybrid_engine=true", "enable_hybrid_engine"},
-                               {"actor_lora_dim=8", "actor_lora_dim"},
+                               {"actor_lora_dim=-1", "actor_lora_dim"},
                                {"zero_extra.reduce_bucket_size=0", "zero_extra.reduce_bucket_size"},
                                {"actor.model_type=none", "actor.model_type"}});
+}
+
+/// Adapters freeze the weights beside them; the rest trains unless the script is told otherwise.
+TEST(DeepSpeedChat, AdaptersLeaveFewerStates) {
+  const auto states = [](std::vector<std::string> changes) {
+    changes.push_back("zero_stage=2");
+    const Report report = simulated(job_of(std::move(changes)));
+    Bytes most = 0;
+    for (const PhaseReport& phase : report.devices.front().phases)
+      if (phase.phase == "train_critic")
+        most = std::max(most, phase.processes.front().at_peak_allocated[Component::master_weights]);
+    return most;
+  };
+  const Bytes whole = states({}), rest = states({"actor_lora_dim=8", "critic_lora_dim=8"}),
+              adapters = states({"actor_lora_dim=8", "critic_lora_dim=8", "only_optimize_lora=true"});
+  EXPECT_LT(rest, whole);
+  EXPECT_LT(adapters, rest);
+  EXPECT_GT(adapters, 0);
 }
 
 TEST(DeepSpeedChat, OffloadNeedsSharding) {

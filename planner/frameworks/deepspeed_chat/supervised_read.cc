@@ -1,0 +1,148 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "planner/frameworks/deepspeed_chat/launcher.h"
+#include "planner/frameworks/deepspeed_chat/supervised.h"
+#include "planner/frameworks/settings/arguments.h"
+
+namespace headroom::deepspeed_chat::supervised {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has(const shell::Launch& launch, std::string_view flag) {
+  return std::any_of(launch.words.begin(), launch.words.end(), [&](const shell::Word& word) {
+    return word.text == flag || word.text.starts_with(std::string(flag) + "=");
+  });
+}
+
+const JobInput::File* launch_file(const JobInput& input) {
+  for (const JobInput::File& file : input.files) {
+    if (file.launch == nullptr || !file.launch->program.ends_with("main.py")) continue;
+    const shell::Launch& launch = *file.launch;
+    const bool own = has(launch, "--data_split") || has(launch, "--sft_only_data_path") ||
+                     has(launch, "--num_padding_at_beginning") || has(launch, "--lora_module_name") ||
+                     (launch.runner == "deepspeed" && (has(launch, "--per_device_train_batch_size") || has(launch, "--zero_stage")));
+    if (own && has(launch, "--model_name_or_path")) return &file;
+  }
+  return nullptr;
+}
+
+/// The step that flags and folders tell; the first where nothing does.
+Program program_of(const JobInput::File& file, std::string& because) {
+  struct Clue {
+    std::string_view flag;
+    Program program;
+  };
+  constexpr std::array kFlags = {Clue{"--beta", Program::dpo},
+                                 Clue{"--label_smoothing", Program::dpo},
+                                 Clue{"--offload_reference_model", Program::dpo},
+                                 Clue{"--num_padding_at_beginning", Program::rm},
+                                 Clue{"--eval_interval", Program::rm},
+                                 Clue{"--eval_iters", Program::rm},
+                                 Clue{"--sft_only_data_path", Program::sft},
+                                 Clue{"--print_loss", Program::sft},
+                                 Clue{"--eot_token", Program::sft}};
+  for (const Clue& clue : kFlags)
+    if (has(*file.launch, clue.flag)) {
+      because = std::string(clue.flag);
+      return clue.program;
+    }
+  constexpr std::array kFolders = {Clue{"step2_dpo", Program::dpo}, Clue{"step2_reward", Program::rm},
+                                   Clue{"step1_supervised", Program::sft}};
+  for (const Clue& clue : kFolders)
+    if (file.path.find(clue.flag) != std::string::npos || file.launch->program.find(clue.flag) != std::string::npos) {
+      because = std::string(clue.flag);
+      return clue.program;
+    }
+  because = "no flag tells";
+  return Program::sft;
+}
+
+constexpr std::string_view name_of(Program program) {
+  return program == Program::sft ? "step 1, supervised fine-tuning"
+         : program == Program::rm ? "step 2, a reward model"
+                                  : "step 2, DPO";
+}
+
+/// Tables are cut to the tokenizer's length, rounded up to eight rows; Llama's gets a padding token.
+std::int64_t resized(const std::string& name, std::int64_t vocabulary) {
+  const bool llama = name.find("llama") != std::string::npos || name.find("Llama") != std::string::npos;
+  return ceil_div(vocabulary + (llama && vocabulary == 32000), 8) * 8;
+}
+
+void find_model(Values& v, Settings& s, const JobOptions& options, const std::string& base) {
+  if (v.failed()) return;
+  if (!options.model.empty()) s.model_path = options.model;
+  if (s.model_path.empty()) return v.fail_at("model_name_or_path", "no model is given; name it here or with --model");
+  ModelRequest request;
+  request.name = s.model_path;
+  request.base = base;
+  request.head = s.program == Program::rm ? HeadKind::scalar : HeadKind::language_model;
+  s.model = settings::model_at(v, "model_name_or_path", request);
+  if (s.model == nullptr) return;
+  const std::int64_t rows = resized(s.model_path, s.model->decoder.vocabulary);
+  if (rows == s.model->decoder.vocabulary) return;
+  request.overrides = Document::map();
+  request.overrides.set("vocab_size", Document::scalar(std::to_string(rows)));
+  s.model = settings::model_at(v, "model_name_or_path", request);
+}
+
+void check(Values& v, Settings& s) {
+  if (s.dtype != "fp16" && s.dtype != "bf16")
+    v.fail_at("dtype", fmt::format("expected fp16 or bf16, found {}", s.dtype.substr(0, 80)));
+  if (!s.dropout.empty() && !Document::scalar(s.dropout).as_double())
+    v.fail_at("dropout", fmt::format("expected a number, found {}", s.dropout.substr(0, 80)));
+  if (s.only_lora && s.lora_rank == 0) v.without_effect("only_optimize_lora", "without --lora_dim there are no adapters");
+  if (s.offload_reference && (s.zero_stage != 3 || s.program != Program::dpo))
+    v.without_effect("offload_reference_model", "only zero_stage 3 offloads parameters");
+}
+
+}  // namespace
+
+bool is_command(const JobInput& input) {
+  return launch_file(input) != nullptr;
+}
+
+Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
+  const JobInput::File& file = *launch_file(input);
+  auto made = std::make_shared<Settings>();
+  Settings& s = *made;
+  std::string because;
+  s.program = program_of(file, because);
+  s.release = settings::kFirst;
+  s.assumptions.push_back(fmt::format("DeepSpeed-Chat's {} ({})", name_of(s.program), because));
+  const std::vector<settings::Key> known = keys();
+  HEADROOM_ASSIGN(settings::Arguments arguments, settings::read_arguments(*file.launch, known, options));
+  Layers& layers = arguments.layers;
+  {
+    Values early(layers);
+    s.versions = settings::stated_versions(early, options, "deepspeed_chat");
+    HEADROOM_TRY(early.status());
+  }
+  if (s.versions.deepspeed.empty()) s.versions.deepspeed = "0.16.4";
+  layers.set_defaults(settings::defaults(known, s.release));
+  Values values(layers);
+  settings::refuse_unknown(values, known, s.release, arguments.unknown);
+  read_settings(values, s);
+  s.gpus = std::max<std::int64_t>(1, launched_gpus(*file.launch, options));
+  settings::take_options(s, options);
+  check(values, s);
+  find_model(values, s, options, fs::path(file.path).parent_path().string());
+  return settings::finish(values, std::move(made),
+                          {.framework = "DeepSpeed-Chat",
+                           .keys = known,
+                           .input = input,
+                           .named_after = file.path,
+                           .overrides = settings::effective_overrides(
+                               options, {.models = {"model_name_or_path"},
+                                         .release = "headroom.versions.deepspeed_chat",
+                                         .nodes = {},
+                                         .gpus_per_node = {}})},
+                          [&] { return make_job(s); });
+}
+
+}  // namespace headroom::deepspeed_chat::supervised
