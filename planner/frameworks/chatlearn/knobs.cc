@@ -4,6 +4,8 @@
 
 #include "planner/frameworks/chatlearn/job.h"
 #include "planner/frameworks/chatlearn/read.h"
+#include "planner/frameworks/chatlearn/rlhf/settings.h"
+#include "planner/frameworks/write_back.h"
 
 namespace headroom::chatlearn {
 namespace {
@@ -76,13 +78,20 @@ const settings::KnobTable<Settings> kTable{"ChatLearn", kRows, assign, make_job}
 }  // namespace
 
 std::vector<Knob> knobs(const ReadJob& read) {
-  return kTable.knobs(read);
+  return rlhf::is_run(read) ? rlhf::knobs(read) : kTable.knobs(read);
 }
 Result<Job> with(const ReadJob& read, std::span<const Choice> choices) {
-  return kTable.with(read, choices);
+  return rlhf::is_run(read) ? rlhf::with(read, choices) : kTable.with(read, choices);
 }
 Result<std::vector<Setting>> settings_for(const ReadJob& read, std::span<const Choice> choices) {
-  return kTable.settings_of(read, choices);
+  return rlhf::is_run(read) ? rlhf::settings_for(read, choices) : kTable.settings_of(read, choices);
+}
+Result<std::string> write(const ReadJob& read, std::span<const Setting> settings, const WriteHeader& header) {
+  return rlhf::is_run(read) ? rlhf::write(read, settings, header) : write_back(read, settings, header);
+}
+Result<std::string> write_overrides(const ReadJob& read, std::span<const Setting> settings, const WriteHeader& header) {
+  if (!rlhf::is_run(read)) return fail("ChatLearn's GRPO runs are written as YAML");
+  return rlhf::write_exports(read, settings, header);
 }
 
 }  // namespace headroom::chatlearn

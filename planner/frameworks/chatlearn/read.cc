@@ -5,15 +5,10 @@
 #include <filesystem>
 
 #include "planner/frameworks/chatlearn/job.h"
+#include "planner/frameworks/chatlearn/rlhf/settings.h"
 
 namespace headroom::chatlearn {
 namespace {
-
-bool has_old_keys(const Document& document) {
-  return document.find("runtime_env") != nullptr ||
-         (document.find("models") != nullptr &&
-          (document.find("runtime") != nullptr || document.find("rlhf") != nullptr));
-}
 
 bool has_keys(const Document& document) {
   return document.find_path("runtime_args.train_backend") != nullptr ||
@@ -61,22 +56,15 @@ const settings::OptionKeys kOptions{
 
 bool detect(const JobInput& input) {
   for (const JobInput::File& file : input.files) {
-    if (file.document.is_map() && (has_keys(file.document) || has_old_keys(file.document))) return true;
+    if (file.document.is_map() && has_keys(file.document)) return true;
     if (file.document.is_scalar() && file.text.find("models.policy_trainer.") != std::string::npos)
       return true;
   }
-  return false;
+  return rlhf::detect(input);
 }
 
 Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
-  for (const JobInput::File& file : input.files)
-    if (file.document.is_map() && has_old_keys(file.document) && !has_keys(file.document))
-      return fail(Error{.message =
-                            "ChatLearn: the RLHF files of releases up to 1.0.3 are not read yet; expected a "
-                            "GRPO run of 1.2 or later (runtime_args, models)",
-                        .file = file.path,
-                        .line = file.document.line(),
-                        .key = {}});
+  if (rlhf::detect(input)) return rlhf::read(input, options);
   HEADROOM_ASSIGN(Layers layers, settings::lay_files(input, options, "a map of ChatLearn's keys at the top"));
   auto made = std::make_shared<Settings>();
   Settings& s = *made;

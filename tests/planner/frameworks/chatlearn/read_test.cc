@@ -91,7 +91,7 @@ TEST(ChatLearnRead, RefusesByNameAndPlace) {
   EXPECT_THAT(complaint({"models.policy_trainer.num_gpu=four"}),
               HasSubstr("models.policy_trainer.num_gpu: expected an integer"));
   EXPECT_THAT(complaint({}, "runtime_env: {platform: DLC}\nmodels: {policy: {num_gpu: 8}}\nruntime: {}\n"),
-              HasSubstr("run.yaml:1: ChatLearn: the RLHF files of releases up to 1.0.3 are not read yet"));
+              HasSubstr("run.yaml:2: models: expected the model ppo_policy: runs without it are not read"));
 }
 
 TEST(ChatLearnRead, ItsOwnFileIsRead) {
