@@ -18,8 +18,6 @@ struct FileForm {
 };
 
 constexpr FileForm kFiles[] = {
-    {"TRL", "a trainer's configuration", {"model_name_or_path", "num_generations", "output_dir"}},
-    {"TRL", "a trainer's configuration", {"model_name_or_path", "per_device_train_batch_size", "output_dir"}},
     {"accelerate",
      "a launcher's configuration, which trains nothing by itself; give the command that uses it",
      {"compute_environment", "distributed_type", ""}},
@@ -37,13 +35,6 @@ struct CommandForm {
 
 constexpr CommandForm kCommands[] = {
     {"ColossalChat", "its distributed reinforcement learning", "rl_example.py", {"", "", ""}},
-    {"TRL", "its command line", "grpo", {"--model_name_or_path", "", ""}},
-    {"TRL", "its command line", ".py", {"--model_name_or_path", "--num_generations", ""}},
-    {"TRL",
-     "its command line",
-     ".py",
-     {"--model_name_or_path", "--output_dir", "--per_device_train_batch_size"}},
-    {"TRL", "its command line", ".py", {"--config", "", ""}},
     {"ChatLearn", "its command line", ".py", {"--config-file", "", ""}},
     {"NeMo RL", "its command line", "run_grpo.py", {"", "", ""}},
     {"slime", "its command line", "train.py", {"--rollout-num-gpus", "", ""}},

@@ -151,7 +151,8 @@ std::string time_rows(const DeviceReport& device) {
     columns.add(std::move(row));
   };
   for (const PhaseReport& phase : device.phases) {
-    if (phase.step != last || !phase.within.empty() || phase.seconds < kShown) continue;
+    // A row that covers others has what they don't.
+    if (phase.step != last || phase.seconds < kShown) continue;
     add(printable(phase.phase), phase.spent);
     sum += phase.spent;
   }

@@ -27,9 +27,12 @@ class Calls {
   Status run(const std::vector<PhaseSpec>& phases, int step, const char* list) {
     for (const PhaseSpec& phase : phases) {
       if (step >= 0 && !runs_in(phase, step, std::max(job_.steps, step + 1))) continue;
-      for (const Action& action : phase.actions)
+      for (const Action& action : phase.actions) {
         if (const Role* role = job_.role(action.role))
           HEADROOM_TRY(act(action, *role, fmt::format("{}.{}", list, name(phase.kind))));
+        else if (action.verb == Verb::generate)  // an engine beside the trainers
+          done_.insert(enum_name(action.verb));
+      }
     }
     return {};
   }

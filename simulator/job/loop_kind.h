@@ -36,6 +36,9 @@ struct LoopKind {
   std::string_view name;  ///< as a job file's `trainer` has it
   std::unique_ptr<trainer::Loop> (*make)(trainer::Store& store) = nullptr;
   std::span<const LoopCall> calls;
+  /// What an engine of another kind than the trainer's own `generate` makes suits it too: it takes sequences
+  /// from the host.
+  bool takes_sequences = false;
 };
 
 /// The entry of `kind` for what `action` asks, a call or a standard verb; null when it has none.

@@ -83,6 +83,8 @@ struct Sharding {
   std::int64_t max_reuse_distance = 1'000'000'000;
   bool contiguous_gradients = true, overlap_communication = false;
   bool offload_optimizer = false, offload_parameters = false, pin_memory = false;
+  bool sharded_as_built = false;     ///< ZeRO 3: the model is spread as it is made (zero.Init), never whole
+  bool gathers_to_generate = false;  ///< ZeRO 3: a trainer's own generation has every weight gathered
   bool distributed_optimizer = true;  ///< Megatron
   // ColossalAI
   bool joins_lists = false;  ///< collectives take lists of tensors, and cloned parts of gradients (up to 0.3)

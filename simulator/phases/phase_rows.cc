@@ -45,6 +45,7 @@ PhaseReport joined(PhaseReport first, PhaseReport last) {
     last.peak_host = first.peak_host;
     last.at_peak_host = first.at_peak_host;
   }
+  last.spent += first.spent;
   last.seconds += first.seconds;
   return last;
 }
@@ -58,7 +59,10 @@ PhaseReport* PhaseRows::add(const PhaseSpec& phase, PhaseReport row, bool shown)
   if (!phase.within.empty()) {
     PhaseReport inner = row;
     inner.phase = phase.within;
-    if (shown) inner.seconds = 0;  // they are the inner row's
+    if (shown) {  // they are the inner row's
+      inner.seconds = 0;
+      inner.spent = {};
+    }
     const auto [at, fresh] = covered_.try_emplace({row.step, phase.within});
     at->second = fresh ? std::move(inner) : joined(std::move(at->second), std::move(inner));
   }

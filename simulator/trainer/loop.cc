@@ -27,9 +27,9 @@ std::unique_ptr<Loop> make_loop(Store& store) {
   const RoleContext& context = store.context();
   if (context.role.sharding.kind == ShardingKind::megatron)
     return std::make_unique<phases::PipelinedLoop>(static_cast<phases::MegatronRole&>(store));
+  if (context.role.loop != nullptr) return context.role.loop->make(store);
   // A batch on the host comes packed, micro-batch by micro-batch; one on the device is cut where it lies.
   if (!context.padded) return std::make_unique<PackedLoop>(store);
-  if (context.role.loop != nullptr) return context.role.loop->make(store);
   return std::make_unique<PlainLoop>(store);
 }
 

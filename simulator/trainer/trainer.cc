@@ -83,6 +83,7 @@ Trainer::RoleProgram* Trainer::program(const std::string& role) {
 }
 
 bool Trainer::padded(const Role& role) const {
+  if (role.loop != nullptr) return true;
   // A batch that an engine made lies on the host and comes in micro-batches.
   return !role.packed && role.sharding.kind != ShardingKind::megatron &&
          std::all_of(job_.engines.begin(), job_.engines.end(),

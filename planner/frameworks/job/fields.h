@@ -226,6 +226,12 @@ struct Fields<Sharding> {
             &Sharding::offload_parameters);
     v.field({.name = "pin_memory", .meaning = "what is offloaded lies in pinned memory"},
             &Sharding::pin_memory);
+    v.field({.name = "sharded_as_built",
+             .meaning = "ZeRO-3: the model is spread as it is made (zero.Init), never whole on a GPU"},
+            &Sharding::sharded_as_built);
+    v.field({.name = "gathers_to_generate",
+             .meaning = "ZeRO-3: a trainer's own generation has every weight gathered"},
+            &Sharding::gathers_to_generate);
     v.field({.name = "distributed_optimizer",
              .meaning = "Megatron: optimizer states are spread over data-parallel ranks"},
             &Sharding::distributed_optimizer);

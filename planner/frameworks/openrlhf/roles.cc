@@ -49,6 +49,7 @@ void set_sharding(const Settings& s, Role& role, bool offload) {
   z.kind = role.trained ? kStages[stage] : s.stage == 3 ? ShardingKind::zero3 : ShardingKind::zero0;
   // "auto" sizes are left to DeepSpeed's own defaults, which are Sharding's.
   z.overlap_communication = s.overlap || s.stage == 3;
+  z.sharded_as_built = s.stage == 3;  // Transformers sees DeepSpeed's configuration while it loads
   z.pin_memory = true;
   if (role.trained) {
     z.offload_optimizer = s.adam_offload;

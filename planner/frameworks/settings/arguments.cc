@@ -122,57 +122,138 @@ void refuse_unknown(Values& values, std::span<const Key> keys, const Release& re
   }
 }
 
+namespace {
+
+std::string quoted(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+/// The text of a launch that no file holds, one line a flag of the program; its words stand there then.
+std::string laid_out(shell::Launch& launch, const std::string& path) {
+  std::string text;
+  const auto add = [&](std::vector<shell::Word>& words, bool lines) {
+    for (shell::Word& word : words) {
+      if (!text.empty()) text += lines && is_flag(word.text) ? " \\\n  " : " ";
+      word.place = {.file = path, .line = 1, .begin = text.size(), .end = 0};
+      text += quoted(word.text);
+      word.place.end = text.size();
+    }
+  };
+  add(launch.wrapper_words, false);
+  add(launch.runner_words, false);
+  add(launch.words, true);
+  return text + "\n";
+}
+
+/// A script as it is changed: where its flags stand, and what is done to it.
+class Script {
+ public:
+  Script(const JobInput::File& file, const Spelling& spelling)
+      : path_(file.path), text_(file.text), launch_(*file.launch), spelling_(spelling) {
+    if (text_.empty()) text_ = laid_out(launch_, path_);
+    flags_ = flags_of(launch_, {}, false, nullptr);
+    shell::Launch launcher;
+    launcher.words = launch_.runner_words;
+    if (!launcher.words.empty()) {
+      program_ = launcher.words.back();
+      launcher.words.pop_back();
+    }
+    launcher_words_ = std::move(launcher.words);
+    launcher.words = launcher_words_;
+    launcher_ = std::move(launcher);
+    launcher_flags_ = flags_of(launcher_, {}, true, nullptr);
+  }
+
+  Status change(const Setting& setting) {
+    const std::string own = spelling_.of_launcher ? spelling_.of_launcher(setting.key) : std::string();
+    const bool launchers = !own.empty();
+    const std::string& key = launchers ? own : setting.key;
+    const bool gone = setting.value == "null";
+    const bool off = gone || (setting.value == "false" && !spelling_.states_false);
+    const bool on = setting.value == "true" && (!spelling_.states_false || launchers);
+    const std::vector<Flag>& flags = launchers ? launcher_flags_ : flags_;
+    const auto given =
+        std::find_if(flags.rbegin(), flags.rend(), [&](const Flag& flag) { return flag.key == key; });
+    std::string& added = launchers ? before_ : behind_;
+    if (given == flags.rend()) {
+      if (off) return {};
+      const std::string flag =
+          on ? fmt::format("--{}", key) : fmt::format("--{} {}", key, quoted(setting.value));
+      added += launchers ? flag + " " : " " + flag;
+      return {};
+    }
+    const shell::Place& at = given->word->place;
+    if (at.file != path_ || at.begin == at.end)
+      return fail(Error{.message = fmt::format("stands in {}, which is not the script that is written",
+                                               at.file.empty() ? "no file" : at.file),
+                        .file = path_,
+                        .line = at.line,
+                        .key = setting.key});
+    std::size_t last = at.end;
+    for (const shell::Word& word : given->values)
+      if (word.place.file == path_) last = std::max(last, word.place.end);
+    const bool joined = given->word->text.find('=') != std::string::npos;
+    edits_.push_back({at.begin, last,
+                      off  ? std::string()
+                      : on ? fmt::format("--{}", given->key)
+                           : fmt::format("--{}{}{}", given->key, joined ? "=" : " ", quoted(setting.value))});
+    return {};
+  }
+
+  std::string take() {
+    std::size_t end = 0;
+    for (const shell::Word& word : launch_.words)
+      if (word.place.file == path_) end = std::max(end, word.place.end);
+    if (end == 0) end = program_.place.end;
+    if (!behind_.empty()) edits_.push_back({end, end, behind_});
+    if (!before_.empty()) edits_.push_back({program_.place.begin, program_.place.begin, before_});
+    std::stable_sort(edits_.begin(), edits_.end(),
+                     [](const Edit& a, const Edit& b) { return a.begin > b.begin; });
+    for (const Edit& edit : edits_) text_.replace(edit.begin, edit.end - edit.begin, edit.text);
+    return std::move(text_);
+  }
+
+ private:
+  const std::string path_;
+  std::string text_;
+  shell::Launch launch_, launcher_;
+  std::vector<shell::Word> launcher_words_;
+  shell::Word program_;
+  const Spelling& spelling_;
+  std::vector<Flag> flags_, launcher_flags_;
+  std::vector<Edit> edits_;
+  std::string before_, behind_;
+};
+
+}  // namespace
+
 Result<std::string> write_arguments(const ReadJob& read, std::span<const Setting> settings,
                                     const WriteHeader& header) {
-  const JobInput::File& file = read.input.files.front();
-  const shell::Launch& launch = *file.launch;
+  return write_arguments(read, settings, header, {});
+}
+
+Result<std::string> write_arguments(const ReadJob& read, std::span<const Setting> settings,
+                                    const WriteHeader& header, const Spelling& spelling) {
+  const auto file = std::find_if(read.input.files.begin(), read.input.files.end(),
+                                 [](const JobInput::File& one) { return one.launch != nullptr; });
   std::vector<Setting> changes;
   for (const std::string& text : read.overrides) {
     HEADROOM_ASSIGN(const Override change, parse_override(text, "--set"));
     if (!change.key.starts_with("headroom.")) changes.push_back({change.key, format_value(change.value)});
   }
   changes.insert(changes.end(), settings.begin(), settings.end());
-  const std::vector<Flag> flags = flags_of(launch, {}, false, nullptr);
-  std::vector<Edit> edits;
-  std::string added;
-  std::size_t end = 0;
-  for (const shell::Word& word : launch.words)
-    if (word.place.file == file.path) end = std::max(end, word.place.end);
+  Script script(*file, spelling);
   for (std::size_t i = 0; i < changes.size(); ++i) {
-    const Setting& change = changes[i];
-    if (std::any_of(changes.begin() + static_cast<std::ptrdiff_t>(i) + 1, changes.end(),
-                    [&](const Setting& later) { return later.key == change.key; }))
-      continue;
-    const Document value = Document::scalar(change.value);
-    const bool off = change.value == "false" || change.value == "null", on = change.value == "true";
-    const auto given = std::find_if(flags.rbegin(), flags.rend(), [&](const Flag& flag) {
-      return flag.key == change.key || flag.key == completed(change.key, {});
-    });
-    if (given == flags.rend()) {
-      if (!off)
-        added += on ? fmt::format(" --{}", change.key) : fmt::format(" --{} {}", change.key, change.value);
-      continue;
-    }
-    const shell::Place& at = given->word->place;
-    if (at.file != file.path || at.begin == at.end)
-      return fail(Error{.message = fmt::format("stands in {}, which is not the script that is written",
-                                               at.file.empty() ? "no file" : at.file),
-                        .file = file.path,
-                        .line = at.line,
-                        .key = change.key});
-    std::size_t last = at.end;
-    for (const shell::Word& word : given->values)
-      if (word.place.file == file.path) last = std::max(last, word.place.end);
-    const bool joined = given->word->text.find('=') != std::string::npos;
-    edits.push_back({at.begin, last,
-                     off  ? std::string()
-                     : on ? fmt::format("--{}", given->key)
-                          : fmt::format("--{}{}{}", given->key, joined ? "=" : " ", change.value)});
+    const bool again = std::any_of(changes.begin() + static_cast<std::ptrdiff_t>(i) + 1, changes.end(),
+                                   [&](const Setting& later) { return later.key == changes[i].key; });
+    if (!again) HEADROOM_TRY(script.change(changes[i]));
   }
-  if (!added.empty()) edits.push_back({end, end, added});
-  std::sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) { return a.begin > b.begin; });
-  std::string text = file.text;
-  for (const Edit& edit : edits) text.replace(edit.begin, edit.end - edit.begin, edit.text);
+  std::string text = script.take();
   std::string head;
   if (!header.lines.empty()) {
     head = std::string(kMark) + "\n";

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -33,9 +34,18 @@ Result<Arguments> read_arguments(const shell::Launch& launch, std::span<const Ke
 void refuse_unknown(Values& values, std::span<const Key> keys, const Release& release,
                     const std::map<std::string, std::string>& unknown);
 
-/// The script with flags changed where they stand, and new ones behind the last word of the launch; a flag
-/// that stands alone goes when its new value is false. A command line becomes one line a flag. Errors: the
-/// flag stands in another file than the script's.
+/// How a program spells what is written.
+struct Spelling {
+  bool states_false = false;  ///< `--flag false`; else a flag that is off is left out
+  /// The launcher's flag for a key, which stands before the program; empty: the key is the program's.
+  std::function<std::string(const std::string& key)> of_launcher = {};
+};
+
+/// The script with flags changed where they stand, and new ones behind the last word of the launch (the
+/// launcher's before the program). A command line becomes a script of one line a flag. Errors: the flag
+/// stands in another file than the script's.
+Result<std::string> write_arguments(const ReadJob& read, std::span<const Setting> settings,
+                                    const WriteHeader& header, const Spelling& spelling);
 Result<std::string> write_arguments(const ReadJob& read, std::span<const Setting> settings,
                                     const WriteHeader& header);
 

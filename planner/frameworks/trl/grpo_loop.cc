@@ -24,87 +24,24 @@ const std::uint16_t kPrompts = tape::operation_name("prompts"),
                     kMask = tape::operation_name("attention_mask"),
                     kCompletion = tape::operation_name("completion_ids"),
                     kRewards = tape::operation_name("rewards"),
-                    kTrainingLoss = tape::operation_name("training_loss"),
                     kItems = tape::operation_name("num_items_in_batch"),
-                    kMetric = tape::operation_name("metric"), kIndex = tape::operation_name("aten::index"),
-                    kNorm = tape::operation_name("grad_norm");
+                    kIndex = tape::operation_name("aten::index");
 
 /// Tensors of a few numbers that come and go, by count of recordings: the search for each completion's end,
 /// and the metrics of a rollout, of a loss and of its KL term.
 constexpr int kEndSearch = 17, kRolloutMetrics = 132, kLossMetrics = 74, kDivergenceMetrics = 8;
 
-/// Rows that TRL forms entropies of at once.
-constexpr std::int64_t kEntropyRows = 128;
-
 Tensor last_columns(const Tensor& tensor, std::int64_t count) {
   return tape::slice(tensor, 1, tensor.size(1) - count, count);
 }
 
-/// Entropies of all rows, chunk by chunk, out of a copy that lies in order.
-Tensor entropies(const Tensor& logits) {
-  Tensor flat = tape::reshape(logits, {-1, logits.size(-1)});
-  std::vector<Tensor> chunks;
-  for (std::int64_t i = 0; i < flat.size(0); i += kEntropyRows) {
-    Tensor rows = tape::slice(flat, 0, i, std::min(kEntropyRows, flat.size(0) - i));
-    Tensor logs = tape::log_softmax(rows);
-    Tensor weighted = tape::mul(tape::exp(logs), logs);
-    Tensor sums = tape::sum(std::move(weighted), 2u, false);
-    chunks.push_back(tape::neg(std::move(sums)));
-  }
-  Tensor joined = tape::cat(chunks, 0);
-  return tape::view(std::move(joined), {logits.size(0), logits.size(1)});
-}
-
-/// Checkpointing off for a scope; the model stays in train mode, with its dropout.
-class WithoutCheckpoints {
- public:
-  explicit WithoutCheckpoints(tape::Model& model)
-      : model_(model), before_(std::exchange(model.options().recompute, {})) {}
-  ~WithoutCheckpoints() { model_.options().recompute = before_; }
-  WithoutCheckpoints(const WithoutCheckpoints&) = delete;
-  WithoutCheckpoints& operator=(const WithoutCheckpoints&) = delete;
-
- private:
-  tape::Model& model_;
-  Recompute before_;
-};
-
-/// Adapters out of the way for a scope.
-class WithoutAdapters {
- public:
-  explicit WithoutAdapters(tape::Model& model) : model_(model) {
-    for (const tape::NamedLinear& linear : model.linears()) pairs_.push_back(std::move(linear.layer->lora));
-  }
-  ~WithoutAdapters() {
-    std::size_t i = 0;
-    for (const tape::NamedLinear& linear : model_.linears()) linear.layer->lora = std::move(pairs_[i++]);
-  }
-  WithoutAdapters(const WithoutAdapters&) = delete;
-  WithoutAdapters& operator=(const WithoutAdapters&) = delete;
-
- private:
-  tape::Model& model_;
-  std::vector<std::unique_ptr<tape::LoraPair>> pairs_;
-};
-
 }  // namespace
-
-/// Accelerate's forward: the model under autocast, its logits in fp32.
-Tensor GrpoLoop::call(const tape::ModelInput& input) {
-  Tensor logits;
-  {
-    const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
-    logits = model().forward(input);
-  }
-  if (!role().precision.autocast) return logits;
-  const tape::ComponentScope component(tape_, Component::logits);
-  return tape::to(std::move(logits), DType::fp32);
-}
 
 Tensor GrpoLoop::generate(Experience& e) {
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
   const WithoutCheckpoints plain(model());
+  const GatheredWeights gathered(model(), role());
   Tensor ids = tape_.empty({e.batch, e.prompt}, DType::int64, kPrompts);
   tape::SampleOptions options;
   options.new_tokens = e.response;
@@ -115,15 +52,12 @@ Tensor GrpoLoop::generate(Experience& e) {
   options.temperature = role().loss.temperature_copy;
   options.mask = tape_.empty({e.batch, e.prompt}, DType::int64, kMask);
   // PEFT generates with the model inside its wrapper, which Accelerate's forward does not reach.
-  if (!role().lora) options.forward = [this](const tape::ModelInput& input) { return call(input); };
+  if (!role().lora && role().precision.autocast)
+    options.forward = [this](const tape::ModelInput& input) { return call(input); };
   // The caller reads the sequences on the host, up to their end.
   const Tensor sequences = tape::sample(model(), ids, options);
   small_tensors(kEndSearch);
   return {};
-}
-
-void GrpoLoop::small_tensors(int count) {
-  for (int i = 0; i < count; ++i) tape_.empty({}, DType::fp32, kMetric).reset();
 }
 
 /// Prompts and completions come back from the host, padded; then all of them in one row each.
@@ -192,7 +126,7 @@ Tensor GrpoLoop::logprobs(const Tensor& ids, const Tensor& mask, std::int64_t re
   }
   Tensor out = trainer::selective_log_softmax(logits, last_columns(ids, response));
   if (entropy) {
-    const tape::GradMode no_grad(tape_, false);
+    const tape::GradMode mode(tape_, role().loss.train_entropy == Entropy::backward);
     entropies_ = entropies(logits);
   }
   return out;
@@ -203,8 +137,8 @@ Tensor GrpoLoop::all_logprobs(const Experience& e) {
   const tape::ComponentScope component(tape_, Component::temporaries);
   const WithoutCheckpoints plain(model());
   std::vector<Tensor> parts;
-  for (std::int64_t i = 0; i < e.batch; i += context_.micro_batch) {
-    const std::int64_t count = std::min(context_.micro_batch, e.batch - i);
+  for (std::int64_t i = 0; i < e.batch; i += context_.forward_batch) {
+    const std::int64_t count = std::min(context_.forward_batch, e.batch - i);
     const Tensor ids = tape::slice(e.sequences, 0, i, count), mask = tape::slice(e.mask, 0, i, count);
     parts.push_back(logprobs(ids, mask, e.response, false));
   }
@@ -230,11 +164,13 @@ void GrpoLoop::join_micro_batch(Experience& e) {
 /// One part only: it is joined nevertheless.
 void GrpoLoop::forward_logprobs(Experience& e) {
   const tape::ComponentScope component(tape_, Component::activations);
-  const Tensor alone = logprobs(ids_, mask_, e.response, true);
+  const bool entropy = role().loss.train_entropy != Entropy::none;
+  const Tensor alone = logprobs(ids_, mask_, e.response, entropy);
   logprobs_ = tape::cat(std::span(&alone, 1), 0);
-  const tape::GradMode no_grad(tape_, false);
-  const Tensor entropies = std::move(entropies_);
-  entropies_ = tape::cat(std::span(&entropies, 1), 0);
+  if (!entropy) return;
+  const tape::GradMode mode(tape_, role().loss.train_entropy == Entropy::backward);
+  const Tensor parts = std::move(entropies_);
+  entropies_ = tape::cat(std::span(&parts, 1), 0);
 }
 
 void GrpoLoop::form_loss(Experience& e) {
@@ -258,6 +194,8 @@ void GrpoLoop::form_loss(Experience& e) {
   Tensor plain = tape::mul(ratio, advantages);
   Tensor bounded = tape::mul(clipped, advantages);
   Tensor per_token = tape::neg(tape::minimum(plain, bounded));
+  if (role().loss.train_entropy == Entropy::backward)
+    per_token = tape::sub(per_token, tape::mul_scalar(entropies_));
   if (divergence.defined()) per_token = tape::add(per_token, tape::mul_scalar(divergence));
   Tensor mask = part(buffered_.mask);
   Tensor total = tape::sum(tape::mul(per_token, mask));
@@ -267,34 +205,6 @@ void GrpoLoop::form_loss(Experience& e) {
   tape::drop(entropies_, mask_, ids_);
 }
 
-/// The trainer's sum: once made, then anew with each training step's loss, which stays until the next one.
-void GrpoLoop::add_up_loss(Experience&) {
-  if (!loss_.defined() && training_loss_.defined()) return;
-  if (loss_.defined()) last_loss_ = std::move(loss_);
-  training_loss_ = tape_.empty({}, DType::fp32, kTrainingLoss);
-}
-
-/// Accelerate's own division by steps of accumulation.
-void GrpoLoop::backward(Experience&) {
-  const std::int64_t together = std::max<std::int64_t>(context_.mini_batch / context_.micro_batch, 1);
-  store_.begin_micro_batch(++backwards_ % together == 0);
-  store_.backward(tape::div_scalar(loss_));
-}
-
-void GrpoLoop::detach_loss(Experience&) {
-  loss_ = tape::detach(loss_);
-}
-
-void GrpoLoop::clip(Experience&) {
-  const tape::GradMode no_grad(tape_, false);
-  store_.clip();
-  norm_ = tape_.empty({}, DType::fp32, kNorm);
-}
-
-void GrpoLoop::step(Experience&) {
-  store_.update();
-}
-
 namespace {
 
 using trainer::run_call;
@@ -302,7 +212,7 @@ using trainer::run_call;
 constexpr unsigned kUpdated = kWeights | kOptimizer | kMasterWeights;
 
 constexpr LoopCall kCalls[] = {
-    {.name = "add_up_loss", .run = run_call<&GrpoLoop::add_up_loss>},
+    {.name = "add_up_loss", .run = run_call<&TrainerLoop::add_up_loss>},
     {.name = "generate", .work = ModelWork::generate, .parts = kWeights},
     {.name = "pad_completions", .run = run_call<&GrpoLoop::pad_completions>, .after = {"generate"}},
     {.name = "forward", .work = ModelWork::forward, .parts = kWeights, .after = {"pad_completions"}},
@@ -316,17 +226,20 @@ constexpr LoopCall kCalls[] = {
      .parts = kWeights,
      .after = {"join_micro_batch"}},
     {.name = "form_loss", .run = run_call<&GrpoLoop::form_loss>, .after = {"forward_logprobs"}},
-    {.name = "backward", .run = run_call<&GrpoLoop::backward>, .parts = kWeights, .after = {"form_loss"}},
-    {.name = "detach_loss", .run = run_call<&GrpoLoop::detach_loss>, .after = {"backward"}},
-    {.name = "clip", .run = run_call<&GrpoLoop::clip>, .after = {"backward", "build_optimizer"}},
+    {.name = "backward", .run = run_call<&TrainerLoop::backward>, .parts = kWeights, .after = {"form_loss"}},
+    {.name = "begin_equals", .run = run_call<&TrainerLoop::begin_equals>},
+    {.name = "end_equals", .run = run_call<&TrainerLoop::end_equals>},
+    {.name = "detach_loss", .run = run_call<&TrainerLoop::detach_loss>, .after = {"backward"}},
+    {.name = "clip", .run = run_call<&TrainerLoop::clip>, .after = {"backward", "build_optimizer"}},
     {.name = "step",
-     .run = run_call<&GrpoLoop::step>,
+     .run = run_call<&TrainerLoop::step>,
      .parts = kUpdated,
      .after = {"backward", "build_optimizer"}},
 };
 
 }  // namespace
 
-const LoopKind kGrpoLoop = {.name = "trl_grpo", .make = trainer::make_own<GrpoLoop>, .calls = kCalls};
+const LoopKind kGrpoLoop = {
+    .name = "trl_grpo", .make = trainer::make_own<GrpoLoop>, .calls = kCalls, .takes_sequences = true};
 
 }  // namespace headroom::trl

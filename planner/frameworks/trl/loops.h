@@ -4,8 +4,9 @@
 
 namespace headroom::trl {
 
-/// The loops of TRL's GRPOTrainer (grpo_loop.h) and PPOTrainer (ppo_loop.h).
-extern const LoopKind kGrpoLoop, kPpoLoop;
-inline constexpr const LoopKind* kLoops[] = {&kGrpoLoop, &kPpoLoop};
+/// The loops of TRL's GRPOTrainer and RLOOTrainer (grpo_loop.h), of its PPOTrainer (ppo_loop.h), and of its
+/// SFTTrainer, RewardTrainer and DPOTrainer (supervised_loop.h).
+extern const LoopKind kGrpoLoop, kPpoLoop, kSupervisedLoop;
+inline constexpr const LoopKind* kLoops[] = {&kGrpoLoop, &kPpoLoop, &kSupervisedLoop};
 
 }  // namespace headroom::trl

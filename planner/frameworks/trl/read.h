@@ -4,39 +4,25 @@
 
 namespace headroom::trl {
 
-/// TRL's GRPOTrainer and its experimental PPOTrainer (1.9) without a serving engine, on one GPU
-/// (`--framework trl`). A job is a map of the keys below, alone or as the `case` of a recording (of which
-/// then only `case`, `device`, `total_memory` and `alloc_conf` are read).
+/// TRL 0.12 to 1.9: a run of its GRPO, RLOO, PPO, DPO, SFT or reward trainer.
 ///
-/// Of both: trainer: grpo (default) | ppo. model: config.json values. batch (or per_device_train_batch_size).
-/// accum (or gradient_accumulation_steps). prompt: tokens. dtype: float32 | bfloat16 |
-/// float16, of the loaded weights.
-/// optim: adamw_torch_fused | adamw_torch. temperature: of generation (1; PPO: 0.7).
+/// Forms: the command (`trl grpo --config x.yaml --lora_r 16`; `accelerate launch --config_file zero3.yaml
+/// ppo.py ...`; `torchrun`, `python`), a script with it, or the trainer's YAML alone, whose keys tell the
+/// trainer; files of Accelerate and DeepSpeed that either names are read too, or stand beside the YAML on
+/// Headroom's own command line. Later wins: defaults of the release, Accelerate's file, the YAML, words,
+/// `--set`. Accelerate's settings are keys below `accelerate.`, a DeepSpeed file's below `ds.`; what no file
+/// of TRL's says (prompt lengths, the vLLM server's sizes) is below `headroom.`.
 ///
-/// GRPO: steps_per_generation: micro-batches that one generation fills (accum). response (or
-/// max_completion_length): tokens. steps (or max_steps): optimizer steps. num_generations, num_iterations:
-/// numbers. beta: the KL coefficient; a reference model (with lora: the adapters off) when not 0. bf16:
-/// autocast (true). lora: rank; lora_targets: names of layers (all-linear). grad_ckpt (or
-/// gradient_checkpointing): flag. loss_type: dapo | grpo | bnpo | dr_grpo, of one size.
+/// Errors name FILE:LINE and key: trainers that are not read, settings that stand in Python code, what TRL,
+/// Transformers or Accelerate refuse at start-up.
 ///
-/// Rows of a training step, calls within calls: generate, old_logprob (where completions outlive an update;
-/// with adapters and beta of the name ref_logprob), ref_logprob and reward in rollout, rollout in train_step;
-/// forward_logps in loss_forward, which with backward is in train_step; optimizer_step; train_actor covers
-/// all.
-///
-/// PPO: response (or response_length): tokens. steps: updates of batch times accum sequences (or
-/// total_episodes: sequences). epochs (or num_ppo_epochs): 1. num_mini_batches: 1. rollout_batch (or
-/// local_rollout_forward_batch_size): 64, sequences of a generation and of each scoring. dataset: its prompts
-/// (32): with its last ones Accelerate ends an accumulation. All four models have the shape of `model`; the
-/// trainer uses neither autocast nor checkpointing, whatever bf16 and grad_ckpt say. Rows: generate,
-/// ref_logprob, critic_values and reward (of all chunks), forward_policy_value, backward and optimizer_step
-/// (of all micro-batches), and train_actor, which covers the last three and what lies between them.
-///
-/// Two spellings of one setting with different values are an error, unless `--set` gives one of them.
-/// A key of the other trainer is a warning: it has no effect. Errors name the key; so do those for what is
-/// not modelled: other trainers, use_vllm, use_liger_kernel, fp16, torch_empty_cache_steps, whiten_rewards,
-/// num_sample_generations.
+/// A case file (case.h) is read too.
 bool detect(const JobInput& input);
 Result<ReadJob> read(const JobInput& input, const JobOptions& options);
+
+std::vector<Knob> knobs(const ReadJob& read);
+Result<Job> with(const ReadJob& read, std::span<const Choice> choices);
+Result<std::vector<Setting>> settings_for(const ReadJob& read, std::span<const Choice> choices);
+Result<std::string> write(const ReadJob& read, std::span<const Setting> settings, const WriteHeader& header);
 
 }  // namespace headroom::trl

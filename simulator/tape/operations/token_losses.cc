@@ -208,4 +208,74 @@ FusedOutput fused_linear_logprobs(Arg hidden, const Tensor& weight, Arg labels, 
   return out;
 }
 
+namespace {
+
+const std::uint16_t kLiger = operation_name("LigerFusedLinearCrossEntropyFunction"),
+                    kLigerBackward = operation_name("LigerFusedLinearCrossEntropyFunctionBackward");
+
+/// What the forward kept is scaled in place.
+void liger_backward(Node& node, std::span<Tensor>, std::span<Tensor> out) {
+  std::size_t slot = 0;
+  for (std::uint16_t input = 0; input < 2; ++input) {
+    if (!node.wants(input)) continue;
+    const Tensor kept = node.unpack(slot++);
+    out[input] = node.tape->alias(kept, kept.shape(), 0, false);
+  }
+}
+
+}  // namespace
+
+std::int64_t liger_rows(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width) {
+  const std::int64_t parts = ceil_div(vocabulary, width), least = ceil_div(tokens, parts);
+  std::int64_t rows = 1;
+  while (rows < least) rows *= 2;
+  return rows;
+}
+
+Tensor liger_linear_loss(Arg hidden, const Tensor& weight, Arg labels, std::int64_t rows) {
+  Tape& tape = hidden->tape();
+  const ComponentScope component(tape, Component::logits);
+  const bool of_hidden = tape.grad_enabled() && hidden->requires_grad(),
+             of_weight = tape.grad_enabled() && weight.requires_grad();
+  Node* node =
+      of_hidden || of_weight ? tape.node(kLigerBackward, liger_backward, {&*hidden, &weight}) : nullptr;
+  const std::int64_t tokens = hidden->size(0), vocabulary = weight.size(0);
+  const DType compute = tape.autocast().enabled ? tape.autocast().dtype : weight.dtype();
+  const Tensor losses = tape.empty({tokens}, DType::fp32, kLiger);
+  Tensor hidden_gradient = tape.empty(like(hidden->shape()), hidden->dtype(), kLiger), weight_gradient;
+  if (of_weight) weight_gradient = tape.empty(like(weight.shape()), weight.dtype(), kLiger);
+  for (std::int64_t first = 0; first < tokens; first += rows) {
+    const std::int64_t part = std::min(rows, tokens - first);
+    Tensor cast, logits;
+    if (compute != weight.dtype()) cast = tape.empty(like(weight.shape()), compute, kLiger);
+    logits = tape.empty({part, vocabulary}, compute, kLiger);
+    if (tape.wants_operations())
+      Work(tape, OperationKind::matmul, kLiger)
+          .in(*hidden)
+          .in(weight)
+          .out(logits)
+          .sizes({part, vocabulary, weight.size(1), 1})
+          .flops((of_hidden ? 6.0 : 2.0) * static_cast<double>(part) * static_cast<double>(weight.elements()))
+          .run();
+    cast.reset();
+    if (of_hidden) {
+      if (compute != weight.dtype()) cast = tape.empty(like(weight.shape()), compute, kLiger);
+      const Tensor product = tape.empty({part, weight.size(1)}, compute, kLiger);
+    }
+    cast.reset();
+    // Added to fp32 directly; else a product of its own, widened.
+    if (!of_weight || weight.dtype() == DType::fp32) continue;
+    const Tensor product = tape.empty(like(weight.shape()), compute, kLiger);
+    const Tensor wide = tape.empty(like(weight.shape()), DType::fp32, kLiger);
+  }
+  Tensor loss = tape.empty({}, DType::fp32, kLiger);
+  if (node != nullptr) {
+    if (of_hidden) tape.save(node, hidden_gradient);
+    if (of_weight) tape.save(node, weight_gradient);
+  }
+  tape.attach(loss, node);
+  done(hidden, labels);
+  return loss;
+}
+
 }  // namespace headroom::tape

@@ -34,4 +34,11 @@ struct FusedOutput {
 };
 FusedOutput fused_linear_logprobs(Arg hidden, const Tensor& weight, Arg labels, std::int64_t rows);
 
+/// Liger's head and loss in one: hidden [N,h] and weight [V,h] to a scalar in fp32. Both gradients are made
+/// in the forward, `rows` at a time in place of their logits, and only scaled in the backward. Under autocast
+/// the weight is cast for every part. Source: liger_kernel/ops/fused_linear_cross_entropy.py.
+Tensor liger_linear_loss(Arg hidden, const Tensor& weight, Arg labels, std::int64_t rows);
+/// The rows of a part that Liger chooses: as many logits as the hidden states have numbers.
+std::int64_t liger_rows(std::int64_t tokens, std::int64_t vocabulary, std::int64_t width);
+
 }  // namespace headroom::tape

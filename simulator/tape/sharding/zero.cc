@@ -54,13 +54,14 @@ std::vector<std::vector<ZeroParameter>> zero_groups(Model& model) {
   return groups;
 }
 
-void zero_to_device(Model& model) {
+void zero_to_device(Model& model, bool parameters) {
   Tape& tape = model.tape();
   const auto move = [&](const Tensor& tensor) {
     if (tensor.defined() && tensor->storage->block == kNoBlock)
       tape.regrow_storage(tensor, tensor->storage->bytes);
   };
-  for (const ParameterSlot& slot : model.parameters()) move(*slot.tensor);
+  if (parameters)
+    for (const ParameterSlot& slot : model.parameters()) move(*slot.tensor);
   for (const Tensor* buffer : model.buffers()) move(*buffer);
 }
 

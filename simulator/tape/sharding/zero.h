@@ -22,6 +22,7 @@ struct ZeroOptions {
   bool loss_scaling = true;      ///< fp16: gradients are looked through for infinities before each step
   bool overlap_communication = false, contiguous_gradients = true;
   bool offload_optimizer = false, offload_parameters = false, pin_memory = false;
+  bool sharded_as_built = false;  ///< stage 3: zero.Init; parameters come one by one, each spread at once
   std::int64_t reduce_bucket = 500'000'000;
   std::int64_t prefetch_bucket = 50'000'000, persistence_threshold = 100'000;
   std::int64_t max_live_parameters = 1'000'000'000, max_reuse_distance = 1'000'000'000;
@@ -70,8 +71,8 @@ using ZeroTwins = std::map<const Tensor*, Tensor>;
 /// A tensor of an engine's to its pinned copy, or to the device again; an undefined one is left alone.
 void zero_move(Tape& tape, Tensor& tensor, bool to_device, ZeroTwins& twins);
 
-/// module.to(device): each parameter, then each buffer, that is not there yet.
-void zero_to_device(Model& model);
+/// module.to(device): each parameter, then each buffer, that is not there yet; or buffers alone.
+void zero_to_device(Model& model, bool parameters = true);
 
 /// Looks for infinities and NaNs in one gradient: up to 11 bytes an element for a moment.
 void zero_check_overflow(const Tensor& gradient);

@@ -40,7 +40,7 @@ Zero3::Zero3(Model& model, Engine& engine, const ZeroOptions& options)
       coordinator_(model, options) {
   const ComponentScope component(tape_, Component::temporaries);
   if (options.trained && !options.offload_optimizer) overflow_buffer_ = tape_.empty({1}, DType::int32, kFlag);
-  zero_to_device(model);
+  zero_to_device(model, !options.sharded_as_built);
   partition_parameters();
   if (options.trained) {
     group_parameters(model);
@@ -53,6 +53,8 @@ void Zero3::partition_parameters() {
   const ComponentScope component(tape_, Component::weights);
   for (ZeroCoordinator::Parameter& p : coordinator_.parameters()) {
     const ModuleScope module(tape_, p.tensor->storage->label.module);
+    if (p.tensor->storage->block == kNoBlock)
+      tape_.regrow_storage(p.tensor, p.tensor->storage->bytes);
     p.on_host = options_.offload_parameters && !p.persistent;
     p.partition = p.on_host ? tape_.empty_host({p.part}, options_.dtype,
                                                options_.pin_memory ? HostKind::pinned : HostKind::pageable)

@@ -42,6 +42,7 @@ Status ZeroStore::build() {
   options.offload_optimizer = sharding.offload_optimizer;
   options.offload_parameters = sharding.offload_parameters;
   options.pin_memory = sharding.pin_memory;
+  options.sharded_as_built = sharding.sharded_as_built;
   options.reduce_bucket = sharding.reduce_bucket;
   options.prefetch_bucket = sharding.prefetch_bucket;
   options.persistence_threshold = sharding.persistence_threshold;

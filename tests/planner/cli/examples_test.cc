@@ -25,9 +25,9 @@ Words examples() {
   return out;
 }
 
-/// A script says nothing of the card.
+/// A script says nothing of the card, and TRL's parser takes no keys but its own.
 void with_card(Words& command, const std::string& path) {
-  if (path.ends_with(".sh")) command.insert(command.end(), {"--gpu", "h100"});
+  if (path.ends_with(".sh") || path.find("examples/trl/") != std::string::npos) command.insert(command.end(), {"--gpu", "h100"});
 }
 
 TEST(Examples, EveryCommandReadsEveryShippedConfiguration) {
@@ -67,7 +67,8 @@ std::string knob_of(const std::string& path) {
                                                        {"colossalchat/bloom-", "strategy"},
                                                        {"colossalchat/gpt2-", "strategy"},
                                                        {"colossalchat/opt-", "strategy"},
-                                                       {"examples/colossalchat/", "plugin"}};
+                                                       {"examples/colossalchat/", "plugin"},
+                                                       {"examples/trl/", "micro_batch"}};
   for (const auto& [folder, knob] : knobs)
     if (path.find(folder) != std::string::npos) return knob;
   return "gpu_memory_utilization";

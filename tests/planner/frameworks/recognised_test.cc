@@ -28,15 +28,13 @@ TEST(Recognised, FilesAreRefusedByTheirFrameworksName) {
   EXPECT_THAT(said_of_file("compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\n"),
               HasSubstr("accelerate: a launcher's configuration"));
   EXPECT_THAT(said_of_file("{zero_optimization: {stage: 2}}\n"), HasSubstr("DeepSpeed: an engine's configuration"));
-  EXPECT_THAT(said_of_file("model_name_or_path: m\nnum_generations: 8\noutput_dir: o\n"), HasSubstr("TRL: "));
   EXPECT_THAT(said_of_file("something: else\n"), HasSubstr("no known framework's keys"));
 }
 
 TEST(Recognised, CommandsAreRefusedAtTheirLine) {
   EXPECT_THAT(said_of_script("\npython rl_example.py -t 2 -i 2\n"),
               HasSubstr("run.sh:2: ColossalChat: its distributed reinforcement learning is recognised but not read yet"));
-  EXPECT_THAT(said_of_script("accelerate launch grpo.py --model_name_or_path m --num_generations 4\n"),
-              HasSubstr("TRL: "));
+  EXPECT_THAT(said_of_script("trl kto --model_name_or_path m\n"), HasSubstr("run.sh:1: TRL: the trainer of kto"));
 }
 
 }  // namespace

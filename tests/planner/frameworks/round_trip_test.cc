@@ -11,7 +11,7 @@ namespace headroom {
 namespace {
 
 /// Frameworks whose keys and knobs are tables (planner/frameworks/settings), by their examples.
-const std::vector<std::string> kFrameworks = {"nemo-rl", "chatlearn"};
+const std::vector<std::string> kFrameworks = {"nemo-rl", "chatlearn", "trl"};
 
 struct Example {
   const Framework* framework;
@@ -32,10 +32,7 @@ std::vector<Example> all() {
 
 /// What a configuration written beside `path` reads to.
 Result<ReadJob> read_text(const std::string& path, const std::string& text) {
-  JobInput input;
-  HEADROOM_ASSIGN(Document document, parse_document(text, path));
-  input.files.push_back({.path = path, .document = std::move(document), .text = text});
-  return read_job(input, {});
+  return read_job_text(text, path, {});
 }
 
 void expect_same(Job expected, Job found, const std::string& what) {

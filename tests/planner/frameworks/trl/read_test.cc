@@ -1,305 +1,373 @@
 #include "planner/frameworks/trl/read.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
-#include <string>
-#include <vector>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
+#include "planner/frameworks/settings/table.h"
+#include "simulator/hardware/library.h"
 #include "simulator/phases/simulate.h"
-#include "tests/planner/frameworks/case_reading.h"
+#include "tests/planner/frameworks/openrlhf/run.h"
+#include "tests/support/data.h"
 
 namespace headroom {
 namespace {
 
-constexpr const char* kCase = R"({
-  "trainer": "grpo", "batch": 4, "num_generations": 4, "prompt": 16, "response": 8, "steps": 2,
-  "model": {"model_type": "qwen2", "vocab_size": 512, "hidden_size": 64, "intermediate_size": 128,
-            "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
-            "tie_word_embeddings": true}, "name": "small"})";
+using test::read_launch;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
 
-Report simulated(std::vector<std::string> overrides) {
-  const Result<ReadJob> read = test::read_case(kCase, std::move(overrides));
-  EXPECT_TRUE(read) << read.error().text();
-  const Result<Report> report = simulate(read->job, {});
-  EXPECT_TRUE(report) << report.error().text();
-  return *report;
+const std::string kGrpo =
+    "trl grpo --model_name_or_path Qwen/Qwen2.5-0.5B-Instruct --dataset_name d --output_dir o ";
+
+ReadJob read_of(const std::string& text, std::vector<std::string> overrides = {}) {
+  Result<ReadJob> read = read_launch(text, std::move(overrides));
+  EXPECT_TRUE(read) << text << ": " << (read ? "" : read.error().text());
+  return read ? std::move(*read) : ReadJob{};
 }
 
-/// Names of a step's rows, in order.
-std::vector<std::string> rows(const Report& report, int step) {
-  std::vector<std::string> out;
-  for (const PhaseReport& row : report.devices[0].phases)
-    if (row.step == step) out.push_back(row.phase);
+Job job_of(const std::string& text, std::vector<std::string> overrides = {}) {
+  return read_of(text, std::move(overrides)).job;
+}
+
+std::string complaint(const std::string& text, std::vector<std::string> overrides = {}) {
+  const Result<ReadJob> read = read_launch(text, std::move(overrides));
+  return read ? "" : read.error().text();
+}
+
+Bytes peak(const Job& job, const std::string& phase) {
+  const Result<Report> report = simulate(job, *load_hardware("h200"));
+  EXPECT_TRUE(report) << (report ? "" : report.error().text());
+  Bytes out = 0;
+  if (report)
+    for (const PhaseReport& row : report->devices.front().phases)
+      if (row.phase == phase) out = std::max(out, row.processes.front().peak_allocated);
   return out;
 }
 
-const ProcessPhase& row(const Report& report, const std::string& phase, int step) {
-  for (const PhaseReport& candidate : report.devices[0].phases)
-    if (candidate.phase == phase && candidate.step == step) return candidate.processes[0];
-  ADD_FAILURE() << "no phase " << phase << " in step " << step;
-  static const ProcessPhase none;
-  return none;
+/// A model of few layers, so that programs are quick.
+constexpr const char* kSmall =
+    R"({"model_type": "qwen2", "vocab_size": 2048, "hidden_size": 128, "intermediate_size": 256,
+  "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": true,
+  "architectures": ["Qwen2ForCausalLM"]})";
+
+std::string small_model() {
+  const std::filesystem::path folder = std::filesystem::path(test::scratch()) / "trl-small";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "config.json") << kSmall;
+  return folder.string();
 }
 
-using Names = std::vector<std::string>;
+TEST(TrlRead, ReleasesHaveTheirDefaults) {
+  const Job today = job_of(kGrpo);
+  EXPECT_EQ(today.versions.framework, "1.9.0");
+  const Role& policy = *today.role("actor");
+  EXPECT_EQ(policy.precision.weights, DType::fp32);  // since 0.27
+  EXPECT_TRUE(policy.precision.autocast);
+  EXPECT_EQ(policy.recompute.kind, RecomputeKind::full);  // since 0.22
+  EXPECT_FALSE(policy.recompute.reentrant);
+  EXPECT_EQ(today.role("ref"), nullptr);  // beta 0 since 0.19
+  EXPECT_EQ(policy.train.sequences, 8);
+  EXPECT_THAT(today.assumptions, Contains(HasSubstr("prompts of up to 512 tokens")));
 
-const Names kNone, kUpdate = {"optimizer_step"}, kScored = {"generate", "reward", "rollout"},
-                   kOwn = {"generate", "old_logprob", "reward", "rollout"};
-
-/// A training step's rows: what its rollout has, then its micro-batch, then its update.
-Names grpo_rows(const Names& rollout, const Names& update) {
-  Names out = rollout;
-  for (const char* name : {"forward_logps", "loss_forward", "backward", "train_step"}) out.emplace_back(name);
-  out.insert(out.end(), update.begin(), update.end());
-  out.emplace_back("train_actor");
-  return out;
+  const Job older = job_of(kGrpo + "--max_prompt_length 256 --vllm_device auto");
+  EXPECT_EQ(older.versions.framework, "0.17.0");
+  EXPECT_NE(older.role("ref"), nullptr);
+  EXPECT_EQ(older.role("actor")->recompute.kind, RecomputeKind::none);
+  EXPECT_FALSE(older.role("actor")->precision.autocast);  // bf16 only since 0.19
+  EXPECT_EQ(older.batch.prompt_length, 256);
+  EXPECT_THAT(older.assumptions, Contains("TRL 0.17.0 (max_prompt_length, vllm_device)"));
 }
 
-TEST(Trl, AdaptersNeedTargets) {
-  for (const char* targets : {"[]", "[lm_head]", "[nothing]", "q_proj"}) {
-    const Result<ReadJob> read = test::read_case(kCase, {"lora=4", std::string("lora_targets=") + targets});
-    ASSERT_FALSE(read) << targets;
-    EXPECT_EQ(read.error().key, "lora_targets");
+TEST(TrlRead, AReleaseMayBeStated) {
+  const Job job = job_of(kGrpo, {"headroom.versions.trl=0.20.0"});
+  EXPECT_EQ(job.versions.framework, "0.20.0");
+  EXPECT_EQ(job.role("actor")->recompute.kind, RecomputeKind::none);
+  EXPECT_EQ(job.batch.prompt_length, 512);
+}
+
+TEST(TrlRead, AccelerateSaysHowWeightsLie) {
+  const std::string trained = " --num_processes 4";
+  const auto kind = [&](const std::string& config) {
+    return job_of(kGrpo + "--beta 0.1 --accelerate_config " + config + trained);
+  };
+  EXPECT_EQ(kind("multi_gpu").role("actor")->sharding.kind, ShardingKind::data_parallel);
+  EXPECT_EQ(kind("multi_gpu").role("ref")->sharding.kind, ShardingKind::none);
+  EXPECT_EQ(kind("multi_gpu").pools.front().gpus(), 4);
+  EXPECT_EQ(kind("single_gpu").pools.front().gpus(), 1);  // NO is one process
+  const Job two = kind("zero2"), three = kind("zero3");
+  EXPECT_EQ(two.role("actor")->sharding.kind, ShardingKind::zero2);
+  EXPECT_EQ(two.role("ref")->sharding.kind, ShardingKind::zero0);
+  EXPECT_EQ(two.role("actor")->precision.weights, DType::bf16);
+  EXPECT_FALSE(two.role("actor")->precision.autocast);
+  EXPECT_EQ(three.role("ref")->sharding.kind, ShardingKind::zero3);
+  EXPECT_TRUE(three.role("actor")->sharding.gathers_to_generate);
+  const Job fsdp1 = kind("fsdp1"), fsdp2 = kind("fsdp2");
+  EXPECT_TRUE(fsdp1.role("actor")->precision.autocast);
+  EXPECT_EQ(fsdp2.role("actor")->precision.weights, DType::fp32);
+  EXPECT_FALSE(fsdp2.role("actor")->precision.autocast);
+  EXPECT_FALSE(fsdp2.role("ref")->sharding.layers_wrapped);  // one unit
+  EXPECT_TRUE(fsdp1.role("ref")->sharding.layers_wrapped);
+}
+
+TEST(TrlRead, LaunchersFlagsGoBeforeTheirFile) {
+  const std::string rest =
+      " examples/scripts/ppo/ppo.py --model_name_or_path EleutherAI/pythia-1b --output_dir o";
+  const ReadJob read = read_of(
+      "accelerate launch --config_file examples/accelerate_configs/deepspeed_zero3.yaml "
+      "--num_processes 2 --zero_stage 2" +
+      rest);
+  EXPECT_EQ(read.job.role("actor")->sharding.kind, ShardingKind::zero2);
+  EXPECT_EQ(read.job.pools.front().gpus(), 2);
+  EXPECT_THAT(read.job.assumptions, Contains(HasSubstr("TRL's own configuration of that name")));
+  for (const char* role : {"actor", "critic", "ref", "reward"})
+    EXPECT_NE(read.job.role(role), nullptr) << role;
+  EXPECT_EQ(read.job.role("actor")->recompute.kind, RecomputeKind::none);  // PPO's loop has none
+  EXPECT_EQ(job_of("torchrun --nproc_per_node 4" + rest).pools.front().gpus(), 4);
+  EXPECT_EQ(job_of("python" + rest).pools.front().gpus(), 1);
+}
+
+TEST(TrlRead, EnginesBesideThePolicyAndOnTheirOwn) {
+  const Job beside = job_of(kGrpo +
+                            "--use_vllm --vllm_mode colocate --vllm_enable_sleep_mode "
+                            "--steps_per_generation 4 --accelerate_config multi_gpu --num_processes 2");
+  ASSERT_EQ(beside.engines.size(), 1u);
+  EXPECT_EQ(beside.engines.front().max_sequences, 32);
+  EXPECT_EQ(beside.engines.front().sleep_level, 2);
+  EXPECT_EQ(beside.processes.front().engine, "rollout");  // in the trainer's own process
+  EXPECT_EQ(beside.pools.size(), 1u);
+  const Job apart =
+      job_of(kGrpo + "--use_vllm --vllm_mode server", {"headroom.server_tensor_parallel_size=2"});
+  ASSERT_EQ(apart.pools.size(), 2u);
+  EXPECT_EQ(apart.pools[1].gpus(), 2);
+  EXPECT_EQ(apart.engines.front().utilization, 0.9);
+  EXPECT_EQ(apart.engines.front().sleep_level, 0);
+}
+
+TEST(TrlRead, AsTrlRefuses) {
+  EXPECT_THAT(complaint(kGrpo + "--num_generations 3"),
+              HasSubstr("run.sh:1: num_generations: expected a divisor of the 8 completions"));
+  EXPECT_THAT(complaint(kGrpo + "--steps_per_generation 2 --generation_batch_size 16"),
+              HasSubstr("found both"));
+  EXPECT_THAT(complaint(kGrpo + "--generation_batch_size 12 --num_generations 4"),
+              HasSubstr("expected a multiple of the 8"));
+  EXPECT_THAT(complaint(kGrpo + "--use_vllm --vllm_mode colocate --vllm_tensor_parallel_size 3 "
+                                "--accelerate_config multi_gpu --num_processes 4"),
+              HasSubstr("vllm_tensor_parallel_size: expected a divisor of the 4 processes"));
+  EXPECT_THAT(
+      complaint(kGrpo + "--gradient_accumulation_steps 2 --accelerate_config zero1 --num_processes 2"),
+      HasSubstr("expected the trainer's gradient_accumulation_steps (2)"));
+  EXPECT_THAT(complaint(kGrpo + "--num_processes 2 --use_fsdp --fsdp_activation_checkpointing true"),
+              HasSubstr("fsdp_activation_checkpointing: expected false with gradient_checkpointing"));
+  EXPECT_THAT(complaint("trl kto --model_name_or_path Qwen/Qwen2.5-0.5B"),
+              HasSubstr("run.sh:1: TRL: the trainer of kto is not read"));
+  EXPECT_THAT(complaint(kGrpo + "--config nowhere/x.yaml"),
+              HasSubstr("config: expected a file, found none of nowhere/x.yaml"));
+  EXPECT_THAT(complaint("accelerate launch train_grpo.py"),
+              HasSubstr("model_name_or_path: no model is given"));
+}
+
+TEST(TrlRead, MistypedKeysAreNamed) {
+  const ReadJob read = read_of(kGrpo + "--max_completion_lenght 512");
+  ASSERT_FALSE(read.warnings.empty());
+  EXPECT_THAT(read.warnings.front().text(), HasSubstr("max_completion_length"));
+}
+
+TEST(TrlRead, TrainersOfAYamlAreToldByTheirKeys) {
+  const auto trainer = [](const std::string& text) {
+    return read_job_text("model_name_or_path: Qwen/Qwen2.5-0.5B\noutput_dir: o\n" + text, "run.yaml", {});
+  };
+  EXPECT_EQ(trainer("num_generations: 4\n")->job.algorithm, Algorithm::grpo);
+  EXPECT_EQ(trainer("precompute_ref_log_probs: true\n")->job.algorithm, Algorithm::dpo);
+  EXPECT_EQ(trainer("packing: false\n")->job.algorithm, Algorithm::sft);
+  EXPECT_EQ(trainer("headroom: {trainer: reward}\n")->job.algorithm, Algorithm::reward_model);
+  EXPECT_THAT(trainer("learning_rate: 1\n").error().text(), HasSubstr("headroom.trainer"));
+}
+
+TEST(TrlRead, DeepspeedFilesSayTheirSizes) {
+  const std::filesystem::path path = std::filesystem::path(test::scratch()) / "trl-ds.json";
+  std::ofstream(path) << R"({"zero_optimization": {"stage": 3, "reduce_bucket_size": "auto",
+    "stage3_param_persistence_threshold": 5, "offload_optimizer": {"device": "cpu", "pin_memory": true}},
+    "gradient_accumulation_steps": "auto"})";
+  const Job job = job_of(kGrpo + "--num_processes 2 --deepspeed " + path.string());
+  const Sharding& sharding = job.role("actor")->sharding;
+  EXPECT_EQ(sharding.kind, ShardingKind::zero3);
+  EXPECT_EQ(sharding.reduce_bucket, 896 * 896);
+  EXPECT_EQ(sharding.prefetch_bucket, 50'000'000);
+  EXPECT_EQ(sharding.persistence_threshold, 5);
+  EXPECT_TRUE(sharding.offload_optimizer);
+  EXPECT_TRUE(sharding.pin_memory);
+}
+
+// --- Programs
+
+std::string run_of(const std::string& trainer, const std::string& more) {
+  return "trl " + trainer + " --model_name_or_path " + small_model() + " --output_dir o --save_strategy no " +
+         more;
+}
+
+TEST(TrlPrograms, DpoKeepsBothModelsLogits) {
+  const std::string words = "--per_device_train_batch_size 2 --max_length 256 ";
+  const Bytes both = peak(job_of(run_of("dpo", words)), "loss_forward");
+  const Bytes before = peak(job_of(run_of("dpo", words + "--precompute_ref_log_probs")), "loss_forward");
+  const Bytes logits = 2 * 2 * 256 * 2048 * 4;  // of one model, in fp32
+  EXPECT_GE(both - before, logits);
+  EXPECT_EQ(job_of(run_of("dpo", words + "--precompute_ref_log_probs")).role("ref"), nullptr);
+}
+
+TEST(TrlPrograms, ChunksOfSftSpareTheLogits) {
+  const std::string words = "--per_device_train_batch_size 4 --max_length 1024 ";
+  const Bytes whole = peak(job_of(run_of("sft", words + "--loss_type nll")), "loss_forward");
+  const Bytes chunks = peak(job_of(run_of("sft", words + "--loss_type chunked_nll")), "loss_forward");
+  const Bytes logits = Bytes{4} * 1024 * 2048 * 4;
+  EXPECT_GT(whole, chunks + 2 * logits);
+  EXPECT_EQ(
+      peak(job_of(run_of("sft", words)), "backward"),
+      peak(job_of(run_of("sft", words + "--loss_type chunked_nll")), "backward"));  // the default since 1.6
+}
+
+TEST(TrlPrograms, RewardModelsHaveNoLogits) {
+  const Job job = job_of(run_of("reward", "--per_device_train_batch_size 2 --max_length 512"));
+  EXPECT_EQ(job.role("actor")->head, HeadKind::scalar);
+  EXPECT_LT(peak(job, "loss_forward"),
+            peak(job_of(run_of("sft", "--per_device_train_batch_size 4 --max_length 512 --loss_type nll")),
+                 "loss_forward"));
+}
+
+TEST(TrlPrograms, EqualMicroBatchesStandForEachOther) {
+  // Sixteen of them are run as three, with the seconds of all.
+  const std::string words =
+      "--per_device_train_batch_size 1 --max_length 128 --loss_type nll --gradient_accumulation_steps ";
+  const auto seconds = [&](const std::string& accum) {
+    const Result<Report> report = simulate(job_of(run_of("sft", words + accum)), *load_hardware("h100"));
+    double out = 0;
+    for (const PhaseReport& row : report->devices.front().phases)
+      if (row.step == 1 && (row.phase == "loss_forward" || row.phase == "backward")) out += row.seconds;
+    return out;
+  };
+  EXPECT_NEAR(seconds("16") / seconds("3"), 16.0 / 3, 0.3);
+  EXPECT_EQ(peak(job_of(run_of("sft", words + "16")), "train_actor"),
+            peak(job_of(run_of("sft", words + "5")), "train_actor"));
+}
+
+TEST(TrlPrograms, EveryTrainerRunsUnderEveryLauncher) {
+  for (const char* trainer : {"grpo --num_generations 4 --beta 0.1", "rloo", "dpo", "sft", "reward"})
+    for (const char* launcher : {"single_gpu", "multi_gpu", "zero1", "zero2", "zero3", "fsdp1", "fsdp2"})
+      for (const char* more : {"", "--use_peft", "--no_gradient_checkpointing"}) {
+        const std::string name(trainer);
+        const bool online = name.starts_with("grpo") || name.starts_with("rloo");
+        const Job job = job_of(
+            run_of(name, std::string(online ? "--max_completion_length 16 " : "--max_length 64 ") +
+                             "--per_device_train_batch_size 4 --num_processes 2 "
+                             "--accelerate_config " +
+                             launcher + " " + more),
+            online ? std::vector<std::string>{"headroom.prompt_length=16"} : std::vector<std::string>{});
+        EXPECT_GT(peak(job, "train_actor"), 0) << trainer << " " << launcher << " " << more;
+      }
+}
+
+TEST(TrlPrograms, DataParallelGradientsHaveBuckets) {
+  const std::string words =
+      "--max_length 64 --loss_type nll --per_device_train_batch_size 1 --accelerate_config multi_gpu "
+      "--num_processes ";
+  const Job one = job_of(run_of("sft", words + "1")), two = job_of(run_of("sft", words + "2"));
+  const Bytes gradients = 4 * one.role("actor")->model->parameters();
+  EXPECT_NEAR(static_cast<double>(peak(two, "optimizer_step") - peak(one, "optimizer_step")),
+              static_cast<double>(gradients), 0.02 * static_cast<double>(gradients));
+}
+
+TEST(TrlPrograms, LigersLossHoldsItsGradientsFromTheForwardOn) {
+  const std::string words = "--per_device_train_batch_size 4 --max_length 1024 ";
+  const Job liger = job_of(run_of("sft", words + "--use_liger_kernel"));
+  EXPECT_TRUE(liger.role("actor")->fused_kernels);
+  EXPECT_THAT(liger.not_modelled, IsEmpty());
+  EXPECT_LT(peak(liger, "train_actor"),
+            peak(job_of(run_of("sft", words + "--loss_type nll")), "train_actor"));
+}
+
+TEST(TrlPrograms, EvaluationsHaveABatchOfTheirOwn) {
+  for (const char* trainer : {"sft --loss_type nll", "reward", "dpo"}) {
+    const std::string words = std::string(trainer) + " --max_length 256 --per_device_train_batch_size 1 ";
+    const Job job =
+        job_of(run_of(words, "--eval_strategy steps --eval_steps 10 --per_device_eval_batch_size 16"));
+    EXPECT_GT(peak(job, "validate"), peak(job, "loss_forward")) << trainer;
+    EXPECT_EQ(peak(job_of(run_of(words, "")), "validate"), 0) << trainer;
   }
-  EXPECT_TRUE(test::read_case(kCase, {"lora=4", "lora_targets=[q_proj]"}));
 }
 
-TEST(Trl, IsDetectedByItsTrainer) {
-  const Result<ReadJob> read = test::read_case(kCase);
+TEST(TrlPrograms, Zero3GathersToGenerate) {
+  const std::string words = "--max_completion_length 16 --accelerate_config zero3 --num_processes 2 ";
+  const Bytes gathered = peak(job_of(run_of("grpo", words)), "generate");
+  const Bytes spread = peak(job_of(run_of("grpo", words + "--ds3_gather_for_generation false")), "generate");
+  EXPECT_GT(gathered, spread);
+}
+
+TEST(TrlPrograms, Zero3SpreadsWeightsAsTheyAreMade) {
+  const std::string words =
+      "trl sft --model_name_or_path Qwen/Qwen2.5-0.5B --output_dir o --save_strategy no --max_length 64 "
+      "--accelerate_config zero3 --num_processes 8 --use_peft ";
+  const Job spread = job_of(words), whole = job_of(words + "--zero3_init_flag false");
+  const Bytes weights = 2 * spread.role("actor")->model->parameters();
+  EXPECT_GE(peak(whole, "init") - peak(spread, "init"), weights / 2);
+  EXPECT_EQ(peak(whole, "backward"), peak(spread, "backward"));
+}
+
+// --- Writing
+
+TEST(TrlWrite, ACommandKeepsItsOtherWords) {
+  const ReadJob read = read_of("# mine\n" + kGrpo + "--lora_r 8 \\\n  --gradient_checkpointing\n");
+  const Result<std::string> text = trl::write(
+      read, std::vector<Setting>{{"gradient_checkpointing", "false"}, {"accelerate.zero_stage", "3"}}, {});
+  ASSERT_TRUE(text);
+  EXPECT_EQ(*text, "# mine\n" + kGrpo + "--lora_r 8 \\\n  --gradient_checkpointing false --zero_stage 3\n");
+}
+
+TEST(TrlWrite, LaunchersFlagsStandBeforeTheProgram) {
+  const std::string words = " --model_name_or_path Qwen/Qwen2.5-0.5B --output_dir o";
+  const ReadJob read =
+      read_of("accelerate launch --zero_stage 2 --use_deepspeed trl/scripts/sft.py" + words + "\n");
+  const Result<std::string> text = trl::write(
+      read, std::vector<Setting>{{"accelerate.zero_stage", "3"}, {"accelerate.offload_param_device", "cpu"}},
+      {});
+  ASSERT_TRUE(text);
+  EXPECT_EQ(*text,
+            "accelerate launch --zero_stage 3 --use_deepspeed --offload_param_device cpu trl/scripts/sft.py" +
+                words + "\n");
+}
+
+TEST(TrlWrite, ACommandLineBecomesAScript) {
+  JobOptions options;
+  options.words = {"trl", "sft", "--model_name_or_path", "Qwen/Qwen2.5-0.5B", "--output_dir", "a b"};
+  const Result<ReadJob> read = read_job(std::vector<std::string>{"--"}, options);
   ASSERT_TRUE(read) << read.error().text();
-  EXPECT_EQ(read->job.framework, "trl");
-  EXPECT_EQ(read->job.batch.sequences(), 4);
+  const Result<std::string> text = trl::write(*read, std::vector<Setting>{{"loss_type", "nll"}}, {});
+  ASSERT_TRUE(text) << text.error().text();
+  EXPECT_EQ(
+      *text,
+      "trl sft \\\n  --model_name_or_path Qwen/Qwen2.5-0.5B \\\n  --output_dir 'a b' --loss_type nll\n");
 }
 
-TEST(Trl, ReadsOnlyTheCaseOfARecording) {
-  test::expect_only_the_case_is_read(kCase, R"("phases": [{"step": "x"}], "args": null)");
-}
-
-TEST(Trl, ErrorsNameTheKey) {
-  test::expect_refused(kCase, {{"trainer=dpo", "trainer"},
-                               {"dtype=float64", "dtype"},
-                               {"batch=0", "batch"},
-                               {"num_generations=3", "num_generations"},
-                               {"beta=-1", "beta"},
-                               {"model.model_type=none", "model.model_type"},
-                               {"use_vllm=true", "use_vllm"},
-                               {"use_liger_kernel=true", "use_liger_kernel"},
-                               {"fp16=true", "fp16"},
-                               {"torch_empty_cache_steps=1", "torch_empty_cache_steps"},
-                               {"temperature=0", "temperature"},
-                               {"loss_type=cispo", "loss_type"},
-                               {"optim=adafactor", "optim"}});
-}
-
-TEST(Trl, KeysThatAreNotReadAreNoted) {
-  const Result<ReadJob> read = test::read_case(kCase, {"lora_targets=q_proj", "epochs=2"});
+TEST(TrlWrite, FilesOfALaunchGoIntoOneYaml) {
+  const std::filesystem::path folder = test::scratch();
+  std::ofstream(folder / "a.yaml") << "distributed_type: DEEPSPEED\nnum_processes: 2\nmixed_precision: bf16\n"
+                                      "deepspeed_config: {zero_stage: 3}\n";
+  std::ofstream(folder / "t.yaml")
+      << "model_name_or_path: Qwen/Qwen2.5-0.5B\noutput_dir: o\npacking: false\n";
+  const std::vector<std::string> paths = {(folder / "a.yaml").string(), (folder / "t.yaml").string()};
+  const Result<ReadJob> read = read_job(paths, {});
   ASSERT_TRUE(read) << read.error().text();
-  ASSERT_EQ(read->warnings.size(), 2u);
-  EXPECT_EQ(read->warnings[0].key, "epochs");
-  EXPECT_EQ(read->warnings[1].key, "lora_targets");
-}
-
-TEST(Trl, WeightsMayBeHalves) {
-  // As large as bf16's, but autocast copies them for every product.
-  const Report half = simulated({"dtype=float16"}), brain = simulated({"dtype=bfloat16"});
-  EXPECT_EQ(row(half, "init", -1).allocated_end, row(brain, "init", -1).allocated_end);
-  EXPECT_GT(row(half, "generate", 0).n_allocs, row(brain, "generate", 0).n_allocs);
-  EXPECT_EQ(test::read_case(kCase, {"dtype=float16"})->job.roles[0].precision.weights, DType::fp16);
-}
-
-TEST(Trl, CompletionsAreMadeForAWholeAccumulation) {
-  const Report report = simulated({"accum=2", "num_iterations=2", "steps=4"});
-  for (int step = 0; step < 8; ++step)
-    EXPECT_EQ(rows(report, step), grpo_rows(step % 4 == 0 ? kOwn : kNone, step % 2 == 1 ? kUpdate : kNone))
-        << "step " << step;
-}
-
-TEST(Trl, ReadsTheNamesOfGrpoConfigToo) {
-  const Job own =
-      test::read_case(kCase, {"batch=8", "accum=2", "response=12", "steps=4", "grad_ckpt=false"})->job;
-  const Job config =
-      test::read_case(kCase, {"per_device_train_batch_size=8", "gradient_accumulation_steps=2",
-                              "max_completion_length=12", "max_steps=4", "gradient_checkpointing=false"})
-          ->job;
-  EXPECT_EQ(own.batch, config.batch);
-  EXPECT_EQ(own.roles[0].train.sequences, config.roles[0].train.sequences);
-  EXPECT_EQ(own.roles[0].recompute.kind, config.roles[0].recompute.kind);
-  EXPECT_EQ(own.steps, config.steps);
-}
-
-TEST(Trl, OneGenerationMayFillSeveralOptimizerSteps) {
-  const Report report = simulated({"steps_per_generation=2", "steps=4"});
-  for (int step = 0; step < 4; ++step)
-    EXPECT_EQ(rows(report, step), grpo_rows(step % 2 == 0 ? kOwn : kNone, kUpdate)) << "step " << step;
-}
-
-TEST(Trl, SettingsHaveTheirEffects) {
-  const auto peak = [](std::vector<std::string> changes) {
-    return row(simulated(std::move(changes)), "train_actor", 1).peak_allocated;
-  };
-  // The foreach optimizer copies all parameters for a moment, the fused one keeps its counters on the device.
-  EXPECT_NE(peak({"optim=adamw_torch"}), peak({}));
-  EXPECT_LT(peak({"lora=4", "lora_targets=[q_proj]"}), peak({"lora=4"}));
-  EXPECT_NE(peak({"bf16=false"}), peak({}));
-}
-
-TEST(Trl, ATemperatureCopiesTheScoresOfEachToken) {
-  const Report cold = simulated({"temperature=0.7"}), plain = simulated({});
-  EXPECT_EQ(row(cold, "generate", 0).n_allocs, row(plain, "generate", 0).n_allocs + 8);
-}
-
-TEST(Trl, GenerationKeepsTheDropoutOfTheFamily) {
-  // Train mode: two layers with an embedding's and two residual dropouts, each a mask and a result a forward.
-  const std::vector<std::string> gpt2 = {"model.model_type=gpt2", "model.n_embd=64", "model.n_layer=2",
-                                         "model.n_head=2", "model.n_positions=64"};
-  std::vector<std::string> without = gpt2;
-  for (const char* key : {"model.resid_pdrop=0", "model.embd_pdrop=0", "model.attn_pdrop=0"})
-    without.push_back(key);
-  EXPECT_EQ(row(simulated(gpt2), "generate", 0).n_allocs,
-            row(simulated(without), "generate", 0).n_allocs + 8 * 2 * 5);
-}
-
-TEST(Trl, AReferenceHasItsRow) {
-  EXPECT_EQ(rows(simulated({"beta=0.04"}), 0),
-            grpo_rows({"generate", "ref_logprob", "reward", "rollout"}, kUpdate));
-  // With adapters the policy's own log-probs are formed by the same model: calls of one name.
-  EXPECT_EQ(rows(simulated({"beta=0.04", "lora=4", "num_iterations=2"}), 0),
-            grpo_rows({"generate", "ref_logprob", "reward", "rollout"}, kUpdate));
-  // Adapters off: no second model.
-  EXPECT_LT(row(simulated({"beta=0.04", "lora=4"}), "init", -1).allocated_end,
-            row(simulated({"beta=0.04"}), "init", -1).allocated_end * 3 / 4);
-}
-
-/// Calls within calls: an outer one begins and ends with its own code, and covers what the inner ones took.
-TEST(Trl, RowsNest) {
-  const Report report = simulated({"beta=0.04"});
-  for (const PhaseReport& phase : report.devices[0].phases) {
-    if (phase.within.empty()) continue;
-    const ProcessPhase &inner = phase.processes[0], &outer = row(report, phase.within, phase.step);
-    EXPECT_LE(inner.peak_allocated, outer.peak_allocated) << phase.phase;
-    EXPECT_LE(inner.peak_reserved, outer.peak_reserved) << phase.phase;
-    EXPECT_LE(inner.n_allocs, outer.n_allocs) << phase.phase;
-  }
-  const ProcessPhase &step = row(report, "train_step", 1), &rollout = row(report, "rollout", 1),
-                     &loss = row(report, "loss_forward", 1), &backward = row(report, "backward", 1);
-  EXPECT_EQ(step.allocated_start, rollout.allocated_start);
-  EXPECT_EQ(loss.allocated_end, backward.allocated_start);
-  // Ids and masks of a joined micro-batch, 768 bytes each: what the forward finds and the loss does not.
-  EXPECT_EQ(row(report, "forward_logps", 1).allocated_start, loss.allocated_start + 2 * 1024);
-  // Six tensors are put in another order, each by an index.
-  EXPECT_EQ(step.n_allocs, rollout.n_allocs + loss.n_allocs + backward.n_allocs + 2 * 6);
-  EXPECT_EQ(row(report, "rollout", 0).n_allocs, row(report, "generate", 0).n_allocs +
-                                                    row(report, "ref_logprob", 0).n_allocs +
-                                                    row(report, "reward", 0).n_allocs + 7 + 133);
-}
-
-TEST(Trl, ATrainingStepCoversItsRollout) {
-  const Report report = simulated({});
-  EXPECT_GE(row(report, "train_actor", 0).peak_allocated, row(report, "generate", 0).peak_allocated);
-  EXPECT_GT(row(report, "train_actor", 0).n_allocs, row(report, "train_actor", 1).n_allocs / 2);
-}
-
-// --- PPO
-
-std::vector<std::string> ppo(std::vector<std::string> more = {}) {
-  more.push_back("trainer=ppo");
-  return more;
-}
-
-TEST(TrlPpo, RowsAreTheTrainersCalls) {
-  const Names calls = {"generate", "ref_logprob",    "critic_values", "reward", "forward_policy_value",
-                       "backward", "optimizer_step", "train_actor"};
-  const Report report = simulated(ppo({"accum=2", "epochs=2", "rollout_batch=3"}));
-  for (int step : {0, 1}) EXPECT_EQ(rows(report, step), calls);
-  // Three chunks of eight sequences.
-  const Report whole = simulated(ppo({"accum=2", "epochs=2", "rollout_batch=8"}));
-  EXPECT_EQ(row(report, "reward", 0).n_allocs, 3 * row(whole, "reward", 0).n_allocs);
-}
-
-TEST(TrlPpo, EveryKeyOfTheLoopIsReadByBothTrainers) {
-  const std::vector<std::string> all = {
-      "accum=2", "epochs=1",          "rollout_batch=8",  "dtype=bfloat16", "lora=0",
-      "beta=0",  "num_generations=4", "num_iterations=1", "grad_ckpt=true", "temperature=1"};
-  for (const char* trainer : {"trainer=grpo", "trainer=ppo"}) {
-    std::vector<std::string> keys = all;
-    keys.push_back(trainer);
-    const Result<ReadJob> read = test::read_case(kCase, keys);
-    ASSERT_TRUE(read) << trainer << ": " << read.error().text();
-    EXPECT_FALSE(read->warnings.empty());
-    EXPECT_TRUE(simulate(read->job, {}));
-  }
-}
-
-TEST(TrlPpo, ReadsTheNamesOfPpoConfigToo) {
-  const Job own = test::read_case(kCase, ppo({"response=12", "epochs=3", "rollout_batch=2", "steps=5"}))->job;
-  const Job config = test::read_case(kCase, ppo({"response_length=12", "num_ppo_epochs=3",
-                                                 "local_rollout_forward_batch_size=2", "steps=5"}))
-                         ->job;
-  EXPECT_EQ(own.batch, config.batch);
-  EXPECT_EQ(own.roles[0].forward, config.roles[0].forward);
-  EXPECT_EQ(own.roles[0].epochs, config.roles[0].epochs);
-  EXPECT_EQ(own.step, config.step);
-}
-
-TEST(TrlPpo, ErrorsNameTheKey) {
-  const std::pair<const char*, const char*> wrong[] = {
-      {"num_mini_batches=3", "num_mini_batches"},
-      {"num_sample_generations=10", "num_sample_generations"},
-      {"whiten_rewards=true", "whiten_rewards"},
-      {"epochs=0", "epochs"},
-      {"rollout_batch=0", "rollout_batch"}};
-  for (const auto& [change, key] : wrong) {
-    const Result<ReadJob> read = test::read_case(kCase, ppo({change}));
-    ASSERT_FALSE(read) << change;
-    EXPECT_EQ(read.error().key, key) << read.error().text();
-  }
-}
-
-TEST(TrlPpo, ScoresOutliveTheirUpdate) {
-  const Report report = simulated(ppo({"response=16", "steps=3"}));
-  const Bytes scores = Bytes{4} * 16 * 512 * 4;
-  const ProcessPhase& second = row(report, "generate", 1);
-  // The old table is still there when two new ones are made: beside each other, and in place for all chunks.
-  EXPECT_GE(second.peak_allocated, second.allocated_start + 2 * scores);
-  EXPECT_EQ(second.allocated_start, row(report, "generate", 2).allocated_start);
-}
-
-TEST(TrlPpo, AMicroBatchOutlivesTheNextOnesForward) {
-  const auto forward_peak = [](std::vector<std::string> more) {
-    const Report report = simulated(ppo(std::move(more)));
-    return row(report, "forward_policy_value", 1).peak_allocated;
-  };
-  // Logits of whole sequences, and the distribution over the responses.
-  const Bytes kept = Bytes{4} * (24 + 8) * 512 * 4;
-  EXPECT_GE(forward_peak({"batch=4", "accum=2"}), forward_peak({"batch=4", "accum=1"}) + kept);
-}
-
-TEST(TrlPpo, TheDatasetsEndEndsAnAccumulation) {
-  // Gradients are gone before the second micro-batch: no sum of two.
-  const Report ends = simulated(ppo({"accum=2", "dataset=16", "steps=2"}));
-  const Report goes_on = simulated(ppo({"accum=2", "dataset=64", "steps=2"}));
-  EXPECT_EQ(row(ends, "backward", 0).peak_allocated, row(goes_on, "backward", 0).peak_allocated);
-  EXPECT_LT(row(ends, "backward", 1).peak_allocated, row(goes_on, "backward", 1).peak_allocated);
-}
-
-TEST(TrlPpo, StatesComeWithTheFirstStepOfBothModels) {
-  const Report report = simulated(ppo());
-  const Bytes before = row(report, "backward", 0).allocated_end;
-  const Bytes weights = row(report, "init", -1).allocated_end;  // of four models, two of them trained
-  EXPECT_NEAR(static_cast<double>(row(report, "optimizer_step", 0).allocated_end - before),
-              static_cast<double>(weights), 0.05 * static_cast<double>(weights));
-  EXPECT_EQ(row(report, "optimizer_step", 1).allocated_end, row(report, "backward", 1).allocated_end);
-}
-
-TEST(TrlPpo, ModulesLoseTheirDropoutAndFunctionsKeepIt) {
-  const auto allocations = [](const std::string& phase, std::vector<std::string> more) {
-    more.insert(more.end(), {"model.model_type=opt", "model.ffn_dim=128", "model.max_position_embeddings=64",
-                             "model.word_embed_proj_dim=64"});
-    return row(simulated(ppo(std::move(more))), phase, 0).n_allocs;
-  };
-  // Two layers with two dropouts of a mask and a result; only what is trained is in train mode.
-  EXPECT_EQ(allocations("critic_values", {}), allocations("critic_values", {"model.dropout=0"}) + 2 * 2 * 2);
-  EXPECT_EQ(allocations("reward", {}), allocations("reward", {"model.dropout=0"}));
+  EXPECT_EQ(read->job.role("actor")->sharding.kind, ShardingKind::zero3);
+  const Result<std::string> text = trl::write(*read, {}, {});
+  ASSERT_TRUE(text) << text.error().text();
+  EXPECT_THAT(*text, HasSubstr("use_deepspeed: true"));
+  EXPECT_THAT(*text, HasSubstr("zero_stage: 3"));
+  Result<ReadJob> again = read_job_text(*text, paths.back(), {});
+  ASSERT_TRUE(again) << again.error().text();
+  again->job.assumptions = read->job.assumptions;
+  EXPECT_TRUE(again->job == read->job);
 }
 
 }  // namespace

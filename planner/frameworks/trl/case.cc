@@ -1,10 +1,12 @@
+#include "planner/frameworks/trl/case.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
 #include "planner/frameworks/lora_targets.h"
-#include "planner/frameworks/trl/settings.h"
+#include "planner/frameworks/trl/job.h"
 
 namespace headroom::trl {
 namespace {
@@ -91,7 +93,7 @@ void read_grpo(Values& v, Settings& s) {
   s.steps_per_generation = v.integer("steps_per_generation", 1, 65536, s.accum);
   s.num_generations = v.integer("num_generations", 2, 65536, 8);
   s.num_iterations = v.integer("num_iterations", 1, 65536, 1);
-  s.steps = v.integer(cases::either(v, "steps", "max_steps"), 1, 1000, 3);
+  s.steps = static_cast<int>(v.integer(cases::either(v, "steps", "max_steps"), 1, 1000, 3));
   s.beta = v.number("beta", 0, 1e6, 0);
   s.mixed_precision = v.flag("bf16", true);
   s.lora = v.integer("lora", 0, 65536, 0);
@@ -123,7 +125,7 @@ void read_ppo(Values& v, Settings& s) {
   const std::int64_t sequences = s.batch * s.accum;
   const std::int64_t episodes = v.integer("total_episodes", 1, std::int64_t{1} << 40, 3 * sequences);
   const std::int64_t updates = std::min<std::int64_t>(ceil_div(episodes, sequences), 1000);
-  s.steps = v.integer("steps", 1, 1000, updates);
+  s.steps = static_cast<int>(v.integer("steps", 1, 1000, updates));
   if (v.given("total_episodes") && v.given("steps") && s.steps != updates)
     v.fail_at("total_episodes",
               fmt::format("expected as many updates as steps, which is the same setting; found "
@@ -143,13 +145,13 @@ void read_ppo(Values& v, Settings& s) {
 
 }  // namespace
 
-std::span<const std::string_view> known_keys() {
-  return kKeys;
-}
+namespace {
 
 Result<std::shared_ptr<Settings>> read_settings(Values& v, const JobOptions& options) {
   auto made = std::make_shared<Settings>();
   Settings& s = *made;
+  s.recorded = true;
+  s.save_strategy = "no";
   s.name = v.text("name");
   s.trainer = v.word("trainer", {"grpo", "ppo"}, "grpo") == "ppo" ? Trainer::ppo : Trainer::grpo;
   const bool ppo = s.trainer == Trainer::ppo;
@@ -168,13 +170,39 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v, const JobOptions& opt
   refuse_others(v);
   ppo ? read_ppo(v, s) : read_grpo(v, s);
   if (options.steps) s.steps = *options.steps;
-  cases::read_machine(v, s);
+  if (ppo) {
+    s.mixed_precision = s.grad_ckpt = false;
+    s.reward_model = s.model;
+  }
+  cases::read_machine(v, s.machine);
   if (!v.failed()) {
     cases::check_positions(v, "model", s.model.get(), s.prompt, s.response);
     cases::check_program(v, "model", s.model.get(), cases::default_attention(*s.model));
   }
   HEADROOM_TRY(v.status());
   return made;
+}
+
+}  // namespace
+
+bool is_case(const JobInput& input) {
+  return std::any_of(input.files.begin(), input.files.end(), [](const JobInput::File& file) {
+    const Document& keys = cases::inner(file.document);
+    const Document *model = keys.find("model"), *trainer = keys.find("trainer");
+    // `trainer` is a section of verl's, a word here; GRPO is the default.
+    return (trainer != nullptr && trainer->is_scalar()) ||
+           (model != nullptr && model->is_map() && model->find("model_type") != nullptr &&
+            keys.find("prompt") != nullptr);
+  });
+}
+
+Result<ReadJob> read_case(const JobInput& input, const JobOptions& options) {
+  HEADROOM_ASSIGN(const Layers layers, cases::lay(input, options));
+  Values values(layers, Values::Grammar::strict);
+  HEADROOM_ASSIGN(const std::shared_ptr<Settings> settings, read_settings(values, options));
+  Job job = assemble(*settings);
+  job.versions.framework = to_string(settings->release);
+  return cases::finish(std::move(job), input, options, layers, values, kKeys, settings);
 }
 
 }  // namespace headroom::trl
