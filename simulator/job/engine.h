@@ -68,6 +68,8 @@ struct Engine {
   bool allreduce_beside_groups = true;  ///< also with data parallelism or a pipeline
   bool few_graphs = false;      ///< SGLang 0.4: the decode graphs' list is the shorter one
   bool split_kv_graphs = true;  ///< a full graph holds accumulators of keys and values read in parts
+  bool schedules_ahead = false;  ///< the host prepares a step while the one before runs
+  double host_work = 1;          ///< of Python a step, relative to vLLM's second engine
   std::int64_t lora_slots = 0, lora_rank = 0;
   int sleep_level = 2;               ///< 0: never sleeps; 1: weights to the host; 2: weights dropped
   bool sleep_keeps_weights = false;  ///< sleeping drops the KV cache only

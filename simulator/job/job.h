@@ -42,6 +42,8 @@ struct Batch {
   std::int64_t response_length = 0;
   std::int64_t generated_prompts =
       0;  ///< prompts a step that are generated for; 0: as `prompts`. More: some are filtered out
+  /// Steps whose responses are generated at the same time, ahead of training; 0 and 1: one step's.
+  std::int64_t generated_ahead = 0;
   std::int64_t sequences() const { return prompts * samples; }
   std::int64_t sequence_length() const { return prompt_length + response_length; }
   bool operator==(const Batch&) const = default;

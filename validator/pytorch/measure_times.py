@@ -1,11 +1,15 @@
 """Measures what eager PyTorch costs on this machine, host and GPU: the figures behind simulator/time.
 
-usage: measure_times.py OUT.json [--parts host,layers,allocator,copies,products,attention,memory,optimizer,recording]
+usage: measure_times.py OUT.json [--parts host,modules,layers,allocator,copies,products,attention,memory,optimizer,
+                                         adam_threads,recording,breakdown]
        PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True measure_times.py OUT.json --parts expandable
        torchrun --nproc-per-node 2 measure_times.py OUT.json --parts groups
 
 Every row is {"part", "what", sizes…, "seconds"}: the median of several repeats. Host rows are the time that Python
 spends in a call while the GPU keeps up; GPU rows are times between events on the stream. Random data. One GPU.
+
+A host's speed drifts, by half and more where others share it. So `layers` also says, beside each time, what a fixed
+piece of Python and dispatch took just before it (`unit`: unit_seconds); ratios of the two are steadier than seconds.
 """
 import argparse, json, os, platform, statistics, sys, time
 
@@ -75,6 +79,26 @@ def wall_seconds(work, repeats=5, before=None):
         torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
     return median(times)
+
+
+UNIT = {}
+
+
+def unit_seconds():
+    """A fixed piece of host work: 60 small operations from Python, as eager models dispatch them."""
+    if not UNIT:
+        UNIT["x"] = torch.randn(4, 64, device=DEVICE)
+        UNIT["linear"] = torch.nn.Linear(64, 64, bias=False, device=DEVICE)
+    x, linear = UNIT["x"], UNIT["linear"]
+    with torch.no_grad():
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(10):
+            y = linear(x)
+            y = (y * 2.0 + x).view(2, 2, 64).transpose(0, 1)
+            y = F.silu(y).contiguous()
+            y = torch.cat([y, y], -1)
+        return time.perf_counter() - start
 
 
 # --- Host: Python and dispatch an operation
@@ -261,17 +285,24 @@ def layers(rounds=5):
                     model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=attention)
                 note = dict(family=family, case=name, layers=count, parameters=len(list(model.parameters())))
                 models.append((model, note, autocast, recompute))
-    times = {}
+    times, ratios, units = {}, {}, {}
     for turn in range(rounds + 1):
         for model, note, autocast, recompute in models:
+            unit = median([unit_seconds() for _ in range(5)])
             seen = layer_times(model, autocast, recompute)
             if note["case"] in ("bf16", "amp") and note["family"] in ("llama", "opt"):
                 seen.update(steps(model))
+            unit = (unit + median([unit_seconds() for _ in range(5)])) / 2
             for what, seconds in seen.items():
                 if turn > 0:
-                    times.setdefault((what, *note.items()), []).append(seconds)
-    for (what, *note), seconds in times.items():
-        add("layers", what, median(seconds), **dict(note), least=min(seconds), most=max(seconds))
+                    at = (what, *note.items())
+                    times.setdefault(at, []).append(seconds)
+                    ratios.setdefault(at, []).append(seconds / unit)
+                    units.setdefault(at, []).append(unit)
+    for at, seconds in times.items():
+        what, *note = at
+        add("layers", what, median(seconds), **dict(note), least=min(seconds), most=max(seconds),
+            units=median(ratios[at]), least_units=min(ratios[at]), most_units=max(ratios[at]), unit=median(units[at]))
 
 
 def layer_times(model, autocast, recompute):
@@ -306,6 +337,141 @@ def layer_times(model, autocast, recompute):
     out["backward"] = time.perf_counter() - start
     model.zero_grad(set_to_none=True)
     return out
+
+
+def modules():
+    """What walks a model's modules and parameters, an element of them."""
+    from transformers import AutoModelForCausalLM
+    for family, config in families(8):
+        if family not in ("llama", "opt"):
+            continue
+        with torch.device(DEVICE):
+            model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+        count, parameters = len(list(model.modules())), len(list(model.parameters()))
+        note = dict(family=family, modules=count, parameters=parameters)
+        walks = {"mode": lambda: (model.eval(), model.train()), "parameters": lambda: list(model.parameters()),
+                 "to, nothing moves": lambda: model.to(DEVICE)}
+        for name, walk in walks.items():
+            add("modules", name, host_seconds(walk, 20, 7), **note, unit=unit_seconds())
+        for name, place in (("to host", "cpu"), ("to device", DEVICE)):
+            times = []
+            for _ in range(5):
+                model.to(DEVICE if place == "cpu" else "cpu")
+                times.append(wall_seconds(lambda: model.to(place), 1))
+            add("modules", name, median(times), **note, bytes=2 * sum(p.numel() for p in model.parameters()))
+        times = []
+        for _ in range(5):
+            for p in model.parameters():
+                p.grad = torch.ones_like(p)
+            start = time.perf_counter()
+            model.zero_grad(set_to_none=True)
+            times.append(time.perf_counter() - start)
+        add("modules", "zero_grad", median(times), **note)
+
+
+def tokens():
+    """A token of `generate` by layers and context: the cache is concatenated anew each time."""
+    from transformers import AutoModelForCausalLM
+    for family, config in families(8):
+        if family not in ("llama", "opt"):
+            continue
+        with torch.device(DEVICE):
+            model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval()
+        for context in (16, 512, 1900):
+            ids = torch.randint(5, 1000, (2, context), device=DEVICE)
+
+            def generate(n):
+                torch.cuda.synchronize()
+                start = time.perf_counter()
+                with torch.no_grad():
+                    model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=True, top_k=0, min_new_tokens=n,
+                                   max_new_tokens=n, pad_token_id=1, eos_token_id=1023, use_cache=True)
+                torch.cuda.synchronize()
+                return time.perf_counter() - start
+            generate(4)
+            first = median([generate(2) for _ in range(3)])
+            many = median([generate(34) for _ in range(3)])
+            add("tokens", "start", first, family=family, layers=8, context=context, unit=unit_seconds())
+            add("tokens", "token", (many - first) / 32, family=family, layers=8, context=context, unit=unit_seconds())
+
+
+def adam_threads():
+    """An optimizer on the host by threads."""
+    for count, elements in ((8, 1 << 22), (64, 1 << 18)):
+        ps = [torch.nn.Parameter(torch.randn(elements)) for _ in range(count)]
+        for p in ps:
+            p.grad = torch.randn_like(p)
+        for threads in (1, 2, 4, 8, 16, 32):
+            if threads > (os.cpu_count() or 1):
+                break
+            torch.set_num_threads(threads)
+            for kind, options in {"foreach": dict(foreach=True), "fused": dict(fused=True)}.items():
+                o = torch.optim.AdamW(ps, lr=1e-6, **options)
+                o.step()
+                add("adam_threads", kind, wall_seconds(o.step, 3), parameters=count, elements=elements, threads=threads)
+            add("adam_threads", "clip", wall_seconds(lambda: torch.nn.utils.clip_grad_norm_(ps, 1.0), 3),
+                parameters=count, elements=elements, threads=threads)
+
+
+def breakdown():
+    """Kernels of whole passes of larger models, by name: what a pass's seconds on the device are made of."""
+    from torch.profiler import ProfilerActivity, profile
+    from transformers import AutoConfig, AutoModelForCausalLM
+    shapes = {
+        "llama-1b": ("llama", dict(vocab_size=128256, hidden_size=2048, intermediate_size=8192, num_hidden_layers=16,
+                                   num_attention_heads=32, num_key_value_heads=8, tie_word_embeddings=True, head_dim=64)),
+        "opt-1.3b": ("opt", dict(vocab_size=50272, hidden_size=2048, ffn_dim=8192, num_hidden_layers=24,
+                                 num_attention_heads=32, max_position_embeddings=2048, word_embed_proj_dim=2048)),
+        "gpt2-medium": ("gpt2", dict(vocab_size=50257, n_embd=1024, n_layer=24, n_head=16)),
+        "qwen2-1.5b": ("qwen2", dict(vocab_size=151936, hidden_size=1536, intermediate_size=8960, num_hidden_layers=28,
+                                     num_attention_heads=12, num_key_value_heads=2, tie_word_embeddings=True)),
+    }
+    for name, (family, sizes) in shapes.items():
+        for dtype, autocast in ((torch.bfloat16, False), (torch.float32, True)):
+            with torch.device(DEVICE):
+                model = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **sizes), dtype=dtype)
+            for p in model.parameters():
+                p.requires_grad_(True)
+            ids = torch.randint(5, 50000, (4, 1024), device=DEVICE)
+            optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, foreach=True)
+
+            def forward():
+                with torch.no_grad(), torch.autocast("cuda", torch.bfloat16, enabled=autocast):
+                    out = model(input_ids=ids, use_cache=False).logits[:, :-1]
+                    F.log_softmax(out, -1).gather(-1, ids[:, 1:, None])
+
+            def train():
+                with torch.autocast("cuda", torch.bfloat16, enabled=autocast):
+                    out = model(input_ids=ids, use_cache=False).logits[:, :-1]
+                F.log_softmax(out, -1).gather(-1, ids[:, 1:, None]).float().mean().backward()
+
+            def step():
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+            for what, work in (("forward", forward), ("train", train), ("step", step)):
+                work()
+                if what == "train":
+                    optimizer.zero_grad(set_to_none=True)
+                    work()
+                seconds = wall_seconds(work, 3)
+                note = dict(model=name, autocast=autocast, tokens=4096)
+                add("breakdown", what, seconds, **note)
+                torch.cuda.synchronize()
+                with profile(activities=[ProfilerActivity.CUDA]) as seen:
+                    work()
+                    torch.cuda.synchronize()
+                kernels = {}
+                for event in seen.events():
+                    if event.device_type == torch.autograd.DeviceType.CUDA:
+                        entry = kernels.setdefault(event.name[:150], [0, 0.0])
+                        entry[0] += 1
+                        entry[1] += event.time_range.elapsed_us()
+                for kernel, (count, us) in sorted(kernels.items(), key=lambda item: -item[1][1])[:40]:
+                    add("breakdown", what + " kernel", us / 1e6, **note, kernel=kernel, count=count)
+                add("breakdown", what + " kernels", sum(us for _, us in kernels.values()) / 1e6, **note,
+                    count=sum(count for count, _ in kernels.values()))
+            del model, optimizer
+            torch.cuda.empty_cache()
 
 
 def steps(model):
@@ -622,6 +788,47 @@ def recording():
         torch.cuda.memory._record_memory_history(enabled="all", max_entries=1_000_000, **options)
         add("recording", name, host_seconds(lambda: deep(12), 60, 15) - plain)
         torch.cuda.memory._record_memory_history(enabled=None)
+    recording_models()
+
+
+def recording_models():
+    """The same in models: a pass and some tokens with and without history, in turn, and their allocations."""
+    from transformers import AutoModelForCausalLM
+    for family, config in families(2):
+        with torch.device(DEVICE):
+            model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+        ids = torch.randint(5, 1000, (2, 32), device=DEVICE)
+
+        def forward():
+            with torch.no_grad():
+                model(input_ids=ids, use_cache=False)
+
+        def train():
+            model(input_ids=ids, use_cache=False).logits.float().mean().backward()
+            model.zero_grad(set_to_none=True)
+
+        def generate():
+            with torch.no_grad():
+                model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=True, top_k=0, min_new_tokens=4,
+                               max_new_tokens=4, pad_token_id=1, eos_token_id=1023, use_cache=True)
+        for what, work in (("forward", forward), ("train", train), ("generate", generate)):
+            work()
+            before = torch.cuda.memory_stats()["allocation.all.allocated"]
+            work()
+            count = torch.cuda.memory_stats()["allocation.all.allocated"] - before
+            times = {}
+            for _ in range(4):
+                for name, options in {"off": None, "plain": dict(context=None),
+                                      "frames": dict(context="alloc", stacks="all")}.items():
+                    if options is not None:
+                        torch.cuda.memory._record_memory_history(enabled="all", max_entries=1_000_000, **options)
+                    first = wall_seconds(work, 1)
+                    times.setdefault(name, []).append(wall_seconds(work, 1))
+                    times.setdefault(name + ", first", []).append(first)
+                    torch.cuda.memory._record_memory_history(enabled=None)
+            for name, seconds in times.items():
+                add("recording", f"{what}, {name}", median(seconds), family=family, allocations=count,
+                    unit=unit_seconds())
 
 
 def groups():
@@ -684,7 +891,8 @@ def groups():
     dist.destroy_process_group()
 
 
-PARTS = dict(host=host, layers=layers, allocator=allocator, copies=copies, products=products, attention=attention,
+PARTS = dict(host=host, modules=modules, tokens=tokens, adam_threads=adam_threads, breakdown=breakdown, layers=layers,
+             allocator=allocator, copies=copies, products=products, attention=attention,
              memory=memory, optimizer=optimizer, recording=recording, expandable=expandable, groups=groups)
 
 

@@ -45,8 +45,16 @@ constexpr std::array kFacts = {
            e.keeps_expert_workspace = e.keeps_profiled_graphs = false;
            e.allreduce_workspaces = e.allreduce_beside_groups = false;
          }},
+    Fact{kVllm, {0, 0, 0}, "the host works between two steps, twice as long as later", kRead,
+         "issues 6854 and 6913 of vLLM, 2024: the GPU idles 5 to 13 ms a step of large batches",
+         [](Engine& e) {
+           e.schedules_ahead = false;
+           e.host_work = 2;
+         }},
     Fact{kVllm, {0, 7, 2}, "only what the profile added comes out of the KV cache", kRecorded,
          "a baseline snapshot; a start-up log of 0.7.3", [](Engine& e) { e.counts_others = false; }},
+    Fact{kVllm, {0, 8, 0}, "the second engine's host", kRead, "its core loop; the unit of host_work",
+         [](Engine& e) { e.host_work = 1; }},
     Fact{kVllm, {0, 8, 0}, "the second engine counts other processes' memory", kRead,
          "its first releases' worker: device memory that is not the allocator's",
          [](Engine& e) { e.counts_others = true; }},
@@ -62,6 +70,9 @@ constexpr std::array kFacts = {
            for (std::int64_t size = 8; size <= 1024; size += size < 256 ? 8 : 16)
              e.capture_sizes.push_back(size);
          }},
+    Fact{kVllm, {0, 14, 0}, "a step is scheduled while the one before runs", kRead,
+         "asynchronous scheduling is the default (pull request 27614, release of January 2026)",
+         [](Engine& e) { e.schedules_ahead = true; }},
     Fact{kVllm, {0, 14, 0}, "experts' workspace is kept by a manager", kInferred,
          "WorkspaceManager, early 2026; start-up logs of 0.19 hold it, one of December 2025 does not",
          [](Engine& e) { e.keeps_expert_workspace = true; }},
@@ -100,6 +111,8 @@ constexpr std::array kFacts = {
            e.hidden_copies = 2;
            e.block_size = 1;
          }},
+    Fact{kSglang, {0, 0, 0}, "a step is scheduled while the one before runs", kRead,
+         "the overlap scheduler, default from 0.4 on", [](Engine& e) { e.schedules_ahead = true; }},
     Fact{kSglang, {0, 0, 0}, "decode graphs to 8 on 24 GB cards, to 160 on others", kRecorded,
          "start-up logs of 0.4.2 to 0.4.9",
          [](Engine& e) {

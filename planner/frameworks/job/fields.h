@@ -76,6 +76,9 @@ struct Fields<Batch> {
     v.field({.name = "generated_prompts",
              .meaning = "prompts that are generated for, when more than are trained on; 0: the same"},
             &Batch::generated_prompts);
+    v.field({.name = "generated_ahead",
+             .meaning = "steps whose responses are generated at the same time, ahead of training; 0: one"},
+            &Batch::generated_ahead);
     v.field({.name = "prompt_length", .meaning = "tokens, the cap", .required = true}, &Batch::prompt_length);
     v.field({.name = "response_length", .meaning = "tokens, the cap"}, &Batch::response_length);
   }
@@ -532,6 +535,10 @@ struct Fields<Engine> {
     v.field({.name = "sampler_scratch",
              .meaning = "beside them a fp32 row of the vocabulary for each multiprocessor"},
             &Engine::sampler_scratch);
+    v.field({.name = "schedules_ahead", .meaning = "the host prepares a step while the one before runs"},
+            &Engine::schedules_ahead);
+    v.field({.name = "host_work", .meaning = "Python a step, relative to vLLM's second engine"},
+            &Engine::host_work);
     v.field({.name = "hidden_copies",
              .meaning = "[tokens, hidden] tensors alive at a forward's widest moment",
              .most = 64},

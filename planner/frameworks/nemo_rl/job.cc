@@ -94,6 +94,7 @@ Result<Job> make_job(const Settings& s) {
   const Caps lengths = caps(s);
   job.batch.prompts = s.generates() ? s.prompts : s.policy.global_batch * s.rows_a_sample();
   job.batch.samples = s.generates() ? s.samples : 1;
+  if (s.async && s.age > 1) job.batch.generated_ahead = s.age;
   job.batch.mini_batch =
       std::min(s.policy.global_batch * s.rows_a_sample(), job.batch.prompts * job.batch.samples);
   job.batch.epochs = s.algorithm == Algorithm::ppo ? s.ppo_epochs : 1;

@@ -131,6 +131,7 @@ struct Settings : settings::TableSettings {
   bool on_policy = false;       ///< force_on_policy_ratio
   bool kl_in_reward = false;
   bool async = false, in_flight = false;
+  std::int64_t age = 1;  ///< async_grpo.max_trajectory_age_steps: steps that are generated for at once
   bool saves = true, consolidated = false;
   std::int64_t save_period = 10;
   std::int64_t nodes = 1, gpus_per_node = 1, loader_workers = 1;
