@@ -1,6 +1,9 @@
 """Turns what measure_times.py measured into the sections host_times and host_rates of a hardware profile.
 
-usage: fit_host_times.py FOLDER > host.yaml      (layers.json, groups.json, allocator.json, copies.json, optimizer rows)
+usage: fit_host_times.py FOLDER… > host.yaml      (host.json, layers.json, groups.json, allocator.json, copies.json)
+
+Several folders are several sessions: hosts differ by half, and one host from hour to hour. Layers of all are fitted
+together; of other figures the geometric mean is taken.
 
 Whole layers are counted rather than single operations: `layer_counts.json` says how many tensors, launches, products
 and gradients `headroom simulate` executes for each measured case (a model of that family, batch 2, 32 tokens). The
@@ -35,14 +38,15 @@ def read(folder, name):
         return json.load(f)["rows"]
 
 
-def layers(folder):
+def layer_rows(folder):
+    """Counts of each measured case over its seconds."""
     measured = {}
     for r in read(folder, "layers.json"):
         case = {"eager attention": "eager"}.get(r["case"], r["case"])
         measured[(r["family"], case, r["layers"], r["what"])] = r["seconds"]
     with open(os.path.join(HERE, "layer_counts.json")) as f:
         counts = json.load(f)["rows"]
-    rows, names = [], []
+    rows = []
     for family, case, count, what, tensors, launches, products, product_gradients, gradients, call, token, again in counts:
         at = (family, case, count)
         if what == "train":
@@ -55,7 +59,11 @@ def layers(folder):
             continue
         rows.append([v / seconds for v in (tensors + LAUNCH * launches + PRODUCT * products,
                                            gradients + PRODUCT_GRADIENT * product_gradients, call, token, again)])
-        names.append(at + (what,))
+    return rows
+
+
+def layers(folders):
+    rows = [row for folder in folders for row in layer_rows(folder)]
     if not rows:
         return {}
     weights = [1.0] * len(rows)
@@ -67,8 +75,29 @@ def layers(folder):
     print(f"# layers: median error {100 * statistics.median(errors):.0f} %, 90 % within "
           f"{100 * errors[int(0.9 * len(errors))]:.0f} %, {len(rows)} cases", file=sys.stderr)
     tensor, gradient, call, token, again = fit
+    known = [calls(folder) for folder in folders]
+    regions = [one["checkpoint"] for one in known if "checkpoint" in one]
+    # A checkpointed layer's first run is counted where it happens.
+    again -= statistics.geometric_mean(regions) if regions else 0
     return {"allocation": tensor, "launch": LAUNCH * tensor, "product": PRODUCT * tensor, "gradient": gradient,
             "product_gradient": PRODUCT_GRADIENT * gradient, "model_call": call, "token": token, "recompute": again}
+
+
+def calls(folder):
+    """Python calls that no operation shows."""
+    out, rows = {}, read(folder, "host.json")
+    at = {r["what"]: r["seconds"] for r in rows if "segment" in r["what"]}
+    if "segment checkpoint, forward" in at:
+        out["checkpoint"] = at["segment checkpoint, forward"] - at["segment plain, forward"]
+    visits = [r["seconds"] / (2 * r["modules"]) for r in rows if r["part"] == "modules" and r["what"] == "mode"]
+    if visits:
+        out["module_visit"] = statistics.median(visits)
+    at = {(r["family"], r["what"]): r for r in rows if r["part"] == "recording" and "family" in r}
+    recorded = [(r["seconds"] - at[family, what.replace("frames", "off")]["seconds"]) / r["allocations"]
+                for (family, what), r in at.items() if what.endswith(", frames")]
+    if recorded:
+        out["history"] = statistics.median(recorded)
+    return out
 
 
 def optimizer_steps(folder):
@@ -121,14 +150,24 @@ def rates(folder):
     return out
 
 
+def over(folders, figures):
+    """The geometric mean of each figure over the folders that have it."""
+    found = {}
+    for folder in folders:
+        for key, value in figures(folder).items():
+            found.setdefault(key, []).append(value)
+    return {key: statistics.geometric_mean(values) for key, values in found.items() if min(values) > 0}
+
+
 def main():
-    folder = sys.argv[1]
-    for title, figures in (("host_times", {**layers(folder), **optimizer_steps(folder), **units(folder)}),
-                           ("host_rates", rates(folder))):
+    folders = sys.argv[1:]
+    times = {**layers(folders), **over(folders, calls), **over(folders, optimizer_steps), **over(folders, units)}
+    for title, figures in (("host_times", times), ("host_rates", over(folders, rates))):
         print(f"{title}:")
         for key, value in figures.items():
             print(f"  {key}: {value:.3g}")
-        print(f"  source: measured on this machine, {os.path.basename(os.path.normpath(folder))}")
+        print("  source: measured on this machine, "
+              + ", ".join(os.path.basename(os.path.normpath(folder)) for folder in folders))
 
 
 if __name__ == "__main__":

@@ -891,7 +891,52 @@ def groups():
     dist.destroy_process_group()
 
 
-PARTS = dict(host=host, modules=modules, tokens=tokens, adam_threads=adam_threads, breakdown=breakdown, layers=layers,
+def flat_units():
+    """Under torchrun: what FSDP1 adds to a unit, of a whole layer and of a single small Linear."""
+    import functools
+    import torch.distributed as dist
+    from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
+    from torch.distributed.fsdp.wrap import lambda_auto_wrap_policy, size_based_auto_wrap_policy  # noqa: F401
+    from transformers import AutoModelForCausalLM
+    global DEVICE
+    DEVICE = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(DEVICE)
+    if not dist.is_initialized():
+        dist.init_process_group("nccl", device_id=DEVICE)
+    precision = MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.float32, buffer_dtype=torch.float32)
+    for count in (2, 8):
+        for family, config in families(count):
+            if family not in ("qwen2", "llama"):
+                continue
+            for wrapped in ("none", "layers", "linears"):
+                with torch.device(DEVICE):
+                    model = AutoModelForCausalLM.from_config(
+                        config, dtype=torch.bfloat16 if wrapped == "none" else torch.float32)
+                if wrapped != "none":
+                    layer = type(model.model.layers[0])
+                    kinds = (layer,) if wrapped == "layers" else (layer, torch.nn.Linear)
+                    policy = functools.partial(lambda_auto_wrap_policy,
+                                               lambda_fn=lambda m: isinstance(m, kinds) and m is not model.lm_head)
+                    model = FullyShardedDataParallel(model, auto_wrap_policy=policy, mixed_precision=precision,
+                                                     device_id=DEVICE, forward_prefetch=False)
+                ids = torch.randint(5, 1000, (2, 32), device=DEVICE)
+                forwards, trains = [], []
+                for _ in range(6):
+                    model.eval()
+                    with torch.no_grad():
+                        forwards.append(wall_seconds(lambda: model(input_ids=ids, use_cache=False).logits, 1))
+                    model.train()
+                    trains.append(wall_seconds(
+                        lambda: model(input_ids=ids, use_cache=False).logits.float().mean().backward(), 1))
+                    model.zero_grad(set_to_none=True)
+                units = sum(isinstance(m, FullyShardedDataParallel) for m in model.modules())
+                note = dict(family=family, layers=count, wrapped=wrapped, units=units, ranks=dist.get_world_size())
+                add("flat_units", "forward", median(forwards[1:]), **note, unit=unit_seconds())
+                add("flat_units", "forward and backward", median(trains[1:]), **note, unit=unit_seconds())
+    dist.barrier()
+
+
+PARTS = dict(host=host, flat_units=flat_units, modules=modules, tokens=tokens, adam_threads=adam_threads, breakdown=breakdown, layers=layers,
              allocator=allocator, copies=copies, products=products, attention=attention,
              memory=memory, optimizer=optimizer, recording=recording, expandable=expandable, groups=groups)
 
@@ -907,7 +952,7 @@ def processor():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("out")
-    parser.add_argument("--parts", default=",".join(p for p in PARTS if p not in ("expandable", "groups")))
+    parser.add_argument("--parts", default=",".join(p for p in PARTS if p not in ("expandable", "groups", "flat_units")))
     options = parser.parse_args()
     torch.cuda.init()
     (torch.randn(512, 512, device=DEVICE) @ torch.randn(512, 512, device=DEVICE)).sum().item()
