@@ -77,6 +77,9 @@ struct Operation {
   std::array<std::int64_t, 6> sizes{};
   std::span<const Operand> inputs;
   std::span<const Operand> outputs;
+  /// Kernels move one element at a time rather than 16 bytes: rows of a matrix that do not begin at multiples
+  /// of 16 bytes, operands of an element-wise kernel whose layouts differ.
+  bool by_element = false;
   double flops = 0;
   Bytes bytes = 0;  ///< read plus written on the device; for transfers and collectives: payload
 };

@@ -64,5 +64,38 @@ TEST(KernelSeconds, TellFormsByName) {
   EXPECT_EQ(kernel_form("aten::mm"), KernelForm::forward);
 }
 
+// validator/results/2xh200-2026-11-29/kernels.json: GPT-2's head on 4,096 tokens, and a gradient of it.
+TEST(KernelSeconds, OfProductsFallWhereRowsAreNotAligned) {
+  Operation o;
+  o.kind = OperationKind::matmul;
+  o.by_element = true;
+  o.flops = 2.0 * 4096 * 50257 * 1024;
+  o.bytes = 2 * (4096 * 1024 + 50257 * 1024 + 4096 * 50257);
+  const Operand operand{.dtype = DType::bf16};
+  o.inputs = {&operand, 1};
+  expect_within(kernel_seconds(o, KernelForm::forward, h200(), 8), 4.37e-3, 1.1, "forward");
+  expect_within(kernel_seconds(o, KernelForm::backward, h200(), 8), 2.95e-3, 1.1, "backward");
+  o.by_element = false;
+  EXPECT_LT(kernel_seconds(o, KernelForm::forward, h200(), 8), 0.7e-3);
+}
+
+// The same passes: logits without their last row, rotary halves joined, products with a norm's weight.
+TEST(KernelSeconds, OfStridedOperandsGoByElements) {
+  const auto seconds = [](OperationKind kind, std::int64_t elements, std::size_t inputs) {
+    Operation o;
+    o.kind = kind;
+    o.by_element = true;
+    const Operand operand{.dtype = DType::bf16, .elements = elements};
+    const Operand all[] = {operand, operand};
+    o.inputs = {all, inputs};
+    o.outputs = {all, 1};
+    o.bytes = 4 * elements;
+    return kernel_seconds(o, KernelForm::forward, h200(), 8);
+  };
+  expect_within(seconds(OperationKind::copy, 4092LL * 128256, 1), 1.196e-3, 1.1, "copy");
+  expect_within(seconds(OperationKind::copy, 4096 * 2048, 2), 37e-6, 1.15, "cat");
+  expect_within(seconds(OperationKind::elementwise, 4096 * 2048, 2), 23e-6, 1.2, "mul");
+}
+
 }  // namespace
 }  // namespace headroom
