@@ -38,6 +38,7 @@ struct Common {
   std::optional<std::int64_t> nodes, gpus_per_node;
   std::optional<int> steps;
   std::optional<std::string> lengths;  ///< `mean=…,max=…` or a file
+  double other_seconds = 0;            ///< of every step, beside what is predicted
   std::vector<Limit> budgets;
   std::optional<Bytes> host_budget;  ///< a node
   std::optional<Limit> margin;

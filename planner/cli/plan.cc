@@ -64,6 +64,11 @@ Result<Searched> search_run(const Arguments& arguments, const Common& common, St
     HEADROOM_ASSIGN(out.input, predict(out.run, exact));
   }
   HEADROOM_ASSIGN(out.plan, std::move(plan));
+  const auto add_other = [&](search::Outcome& outcome) {
+    if (outcome.seconds > 0) outcome.seconds += out.run.other_seconds;
+  };
+  add_other(out.plan.now);
+  for (search::PlanChoice& choice : out.plan.choices) add_other(choice.outcome);
   for (search::PlanChoice& choice : out.plan.choices)
     if (choice.report) {
       describe(*choice.report, out.run);

@@ -217,6 +217,7 @@ Result<Run> load_run(const std::string& path, const Common& common, Streams& str
   }
   HEADROOM_ASSIGN(run.hardware, hardware_of(run.read, common, path));
   run.limits = limits_of(common, run.hardware);
+  run.other_seconds = common.other_seconds;
   HEADROOM_TRY(within_the_card(run.limits));
   const auto& pools = run.read.job.pools;
   for (auto& [pool, budget] : run.limits.pools) {
@@ -232,6 +233,7 @@ void describe(Report& report, const Run& run) {
   if (report.title.empty()) report.title = run.read.job.name;
   if (report.file.empty() && !run.read.input.files.empty()) report.file = run.read.input.files.back().path;
   report.understood = understood(run.read.job, run.hardware);
+  report.other_seconds = run.other_seconds;
   report.framework = run.read.job.framework;
   if (!run.read.job.versions.framework.empty())
     report.versions.emplace_back(run.read.job.framework, run.read.job.versions.framework);

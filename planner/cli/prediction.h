@@ -20,6 +20,7 @@ struct Run {
   const Framework* framework = nullptr;
   Hardware hardware;
   Limits limits;
+  double other_seconds = 0;           ///< of every step, as the command line gives them
   std::vector<ReadJob> alternatives;  ///< the run as other releases of its framework would make it
 
   search::Setup setup() const { return {framework, &read, hardware, limits}; }

@@ -129,6 +129,7 @@ Json report_json(const Report& report) {
     for (const auto& [what, value] : report.understood) out["understood"][what] = value;
   if (report.host_budget > 0) out["host_budget_bytes"] = report.host_budget;
   for (const Warning& warning : report.warnings) out["warnings"].push_back(warning_json(warning));
+  if (report.other_seconds > 0) out["other_seconds"] = report.other_seconds;
   for (const auto& [library, version] : report.versions) out["versions"][library] = version;
   for (const DeviceReport& device : report.devices) out["devices"].push_back(device_json(device));
   return out;

@@ -29,6 +29,7 @@ const char* report_schema() {
     "undetermined": {"type": "array", "items": {"type": "string"},
                      "description": "why nobody knows whether the run fits; fits is false"},
     "versions": {"type": "object", "additionalProperties": {"type": "string"}},
+    "other_seconds": {"type": "number", "description": "of every step, given by --other-seconds; in no phase"},
     "devices": {"type": "array", "items": {"$ref": "#/$defs/device"}},
     "solved": {"type": "object", "required": ["knob", "value"], "additionalProperties": false,
                "properties": {"knob": {"type": "string"}, "value": {"type": "string"},

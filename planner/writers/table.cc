@@ -134,7 +134,7 @@ std::string phase_rows(const DeviceReport& device, const Report& report, const T
 }
 
 /// The last step's phases: how long each takes and what it waits for.
-std::string time_rows(const DeviceReport& device) {
+std::string time_rows(const DeviceReport& device, double other) {
   constexpr double kShown = 5e-4;
   int last = -1;
   for (const PhaseReport& phase : device.phases) last = std::max(last, phase.step);
@@ -157,6 +157,12 @@ std::string time_rows(const DeviceReport& device) {
     sum += phase.spent;
   }
   if (sum.total() < kShown) return "";
+  if (other > 0) {
+    Seconds given;
+    given[Spent::waiting] = other;
+    add("other (given)", given);
+    sum += given;
+  }
   add("the step", sum);
   return columns.text("  ");
 }
@@ -362,7 +368,7 @@ std::string whole_table(const Report& report, const TableStyle& style) {
   for (const DeviceReport& device : report.devices) {
     out += "\n" + device_name(device) + ", GiB\n" + phase_rows(device, report, style);
     if (&device == &report.devices.front()) out += kLegend;
-    if (const std::string times = time_rows(device); !times.empty()) out += "\n" + times;
+    if (const std::string times = time_rows(device, report.other_seconds); !times.empty()) out += "\n" + times;
     if (!device.holders.empty()) out += "\n" + holders(device);
   }
   if (const PeakPlace place = highest(report); place.phase != nullptr) {

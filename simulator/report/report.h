@@ -95,6 +95,7 @@ struct Report {
   Bytes margin = 0;       ///< the largest applied
   std::vector<DeviceReport> devices;
   std::vector<Warning> warnings;
+  double other_seconds = 0;  ///< of every step, given: what no phase covers
   std::vector<std::string> assumptions;
   std::vector<std::pair<std::string, std::string>> versions;
 };
