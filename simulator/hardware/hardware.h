@@ -98,13 +98,16 @@ struct Latencies {
 /// (modules, views, arguments) is in them.
 struct HostTimes {
   double allocation = 0;        ///< a tensor that an operation makes
+  double history = 0;           ///< more of it where memory history with stacks is recorded
   double launch = 0;            ///< an operation's kernels
   double product = 0;           ///< a matrix product beside that: a Linear module
   double gradient = 0;          ///< an operation of a backward pass beside that, its recording included
   double product_gradient = 0;  ///< a matrix product of a backward pass
   double model_call = 0;        ///< a forward pass of a model: masks, positions, outputs
   double token = 0;             ///< a step of `generate`
-  double recompute = 0;         ///< a checkpointed layer: saving and recomputing
+  double checkpoint = 0;        ///< a region under checkpointing, with or without gradients
+  double recompute = 0;         ///< a checkpointed layer beside that: saving and recomputing
+  double module_visit = 0;      ///< `train()` or `eval()`, a module
   double norm_parameter = 0;    ///< a parameter in the gradients' norm
   double foreach_parameter = 0, fused_parameter = 0, loop_parameter = 0;  ///< one in an optimizer's step
   double unshard = 0;          ///< FSDP: gathering a unit's parameters

@@ -103,6 +103,7 @@ struct Job {
   std::int64_t rank = 0;  ///< which of the GPUs that are counted alike is followed (device_run.h)
   Bytes phase_marker =
       0;  ///< a tensor of so many bytes is made and dropped as each phase begins: marks traces
+  bool records_history = false;  ///< PyTorch's memory history, with the stack of every allocation
   std::int64_t helpers =
       0;  ///< processes a node without a GPU: agent loops, servers, reward workers, the driver
   std::vector<std::string> assumptions;

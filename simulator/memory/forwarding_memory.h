@@ -27,6 +27,7 @@ class ForwardingMemory : public Memory {
   void wait_event(StreamMark mark) override { inner_.wait_event(mark); }
   bool wants_operations() const override { return inner_.wants_operations(); }
   void run(const Operation& operation) override { inner_.run(operation); }
+  void host_work(HostWork what, std::int64_t times) override { inner_.host_work(what, times); }
 
  protected:
   Memory& inner() { return inner_; }

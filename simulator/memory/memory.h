@@ -4,6 +4,7 @@
 
 #include "models/base/bytes.h"
 #include "simulator/memory/component.h"
+#include "simulator/memory/host_work.h"
 #include "simulator/memory/operation.h"
 #include "simulator/memory/repetition.h"
 
@@ -56,6 +57,8 @@ class Memory {
   /// The work between the allocations: called after an operation's outputs and temporaries exist and before
   /// its temporaries go.
   virtual void run(const Operation&) {}
+  /// Work of the host alone, `times` over.
+  virtual void host_work(HostWork /*what*/, std::int64_t /*times*/) {}
 };
 
 }  // namespace headroom

@@ -31,7 +31,7 @@ HostBlock host_side(const Operation& o) {
 Block TimedMemory::allocate(Bytes requested, Stream stream, Label label) {
   const Block block = inner().allocate(requested, stream, label);
   if (!timed() || requested == 0) return block;
-  queue_.host(times() * thread_.allocation(label));
+  queue_.host(times() * (thread_.allocation(label) + (records_history ? hardware_.host_times.history : 0)));
   driver_calls();
   return block;
 }
@@ -92,7 +92,7 @@ void TimedMemory::run(const Operation& operation) {
   if (operation.kind == OperationKind::host_to_device || operation.kind == OperationKind::device_to_host)
     return copy(operation);
   if (operation.bytes == 0)
-    if (const Bytes bytes = on_host_alone(operation); bytes > 0) return host_work(operation, bytes);
+    if (const Bytes bytes = on_host_alone(operation); bytes > 0) return on_host(operation, bytes);
   queue_.host(times() * thread_.operation(operation));
   const Spent spent = spent_on(operation.kind);
   if (spent == Spent::network) queue_.host(times() * hardware_.latencies.collective);
@@ -123,7 +123,15 @@ void TimedMemory::copy(const Operation& o) {
   if (down && o.stream == 0) queue_.wait(o.stream);
 }
 
-void TimedMemory::host_work(const Operation& o, Bytes bytes) {
+void TimedMemory::host_work(HostWork what, std::int64_t count) {
+  inner().host_work(what, count);
+  const HostTimes& each = hardware_.host_times;
+  if (timed())
+    queue_.host(times() * static_cast<double>(count) *
+                (what == HostWork::checkpoint ? each.checkpoint : each.module_visit));
+}
+
+void TimedMemory::on_host(const Operation& o, Bytes bytes) {
   const double rate = hardware_.host_rates.optimizer;
   queue_.host(times() * (thread_.operation(o) + (rate > 0 ? static_cast<double>(bytes) / rate : 0)));
 }

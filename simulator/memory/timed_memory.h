@@ -45,6 +45,7 @@ class TimedMemory final : public ForwardingMemory, private GrowingSteps {
   StreamMark record_event(Stream stream) override;
   void wait_event(StreamMark mark) override;
   void run(const Operation& operation) override;
+  void host_work(HostWork what, std::int64_t times) override;
   Repetition* repetition() override {
     repetition_ = inner().repetition();
     return repetition_ == nullptr ? nullptr : this;
@@ -52,6 +53,8 @@ class TimedMemory final : public ForwardingMemory, private GrowingSteps {
 
   /// How many equal pieces of work the running one stands for.
   double repeat = 1;
+  /// Every allocation's stack is recorded.
+  bool records_history = false;
   /// Seconds since the last call.
   Seconds take_seconds() {
     marks_.clear();
@@ -64,7 +67,7 @@ class TimedMemory final : public ForwardingMemory, private GrowingSteps {
   bool timed() const { return hardware_.memory_bandwidth > 0; }
   double times() const { return repeat * stands_for_; }
   void copy(const Operation& operation);
-  void host_work(const Operation& operation, Bytes bytes);
+  void on_host(const Operation& operation, Bytes bytes);
   void driver_calls();
   void begin() override;
   void pause() override;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "models/architecture/modules.h"
 #include "simulator/job/batching.h"
 #include "simulator/job/loop_kind.h"
 #include "simulator/job/names.h"
@@ -255,6 +256,8 @@ Status Trainer::act_on_role(RoleProgram& program, const Action& action) {
       program.store->move(action.parts, action.verb == Verb::load);
       return {};
     case Verb::generate:
+      // `eval()` before, `train()` afterwards.
+      tape_.memory().host_work(HostWork::module_visit, 2 * modules_of(*program.store->role().model));
       e.sequences = action.engine.empty() ? responses_from_outside() : program.loop->generate(e);
       return {};
     default:

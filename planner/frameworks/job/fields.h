@@ -678,6 +678,9 @@ struct Fields<Job> {
              .most = std::int64_t{1} << 40,
              .unit = Unit::bytes},
             &Job::phase_marker);
+    v.field({.name = "records_history",
+             .meaning = "PyTorch's memory history is recorded, with the stack of every allocation"},
+            &Job::records_history);
     v.field({.name = "helpers", .meaning = "processes a node without a GPU"}, &Job::helpers);
     v.field({.name = "assumptions", .meaning = "what a reader took for granted; shown in reports"},
             &Job::assumptions);

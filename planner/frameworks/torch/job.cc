@@ -228,6 +228,7 @@ Job make_job(const Settings& s) {
   job.batch.response_length = s.response;
   job.steps = s.steps;
   job.phase_marker = s.trace ? kMarker : 0;
+  job.records_history = s.traces_stacks;
   const Steps steps(s, roles);
   job.start = steps.start();
   job.step = steps.step();

@@ -215,6 +215,7 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v, const JobOptions& opt
   s.pass_mask = v.flag("pass_mask");
   // Any word switches tracing on; it may be a boolean too.
   const std::string trace = v.text("trace");
+  s.traces_stacks = trace == "frames" || trace == "true" || trace == "True" || trace == "1";
   s.trace = !trace.empty() && trace != "false" && trace != "False" && trace != "0";
   s.cpu_offload = v.flag("cpu_offload");
   s.ref_offload = v.flag("ref_offload");

@@ -43,6 +43,7 @@ struct Settings : cases::MachineSettings {
   bool empty_after_init = true;
   std::string attn = "sdpa", sdpa_kernel = "by_gpu";
   bool no_generate = false, pass_mask = false, trace = false;
+  bool traces_stacks = false;  ///< the trace has a stack of every allocation
   bool cpu_offload = false, ref_offload = false, shard_frozen = true, reshard_after_forward = true;
   std::int64_t world = 1;
 };

@@ -104,7 +104,7 @@ class Batch {
     const double count = running();
     double tokens = longest_;
     for (const Cohort& one : running_) tokens = std::min(tokens, groups_[one.group].tokens - one.done);
-    if (load_.cache > 0 && count > 1) {
+    if (load_.cache > 0 && count > 1.001) {
       const double room = (load_.cache - cached()) / count;
       if (room < tokens && room < 1) {
         put_back(count / kAdmissions);

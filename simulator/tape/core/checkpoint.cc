@@ -229,6 +229,7 @@ class HostCopies : public SavedTensorHooks {
 
 Tensor checkpoint(Tape& tape, Region region, const Tensor& input, std::vector<Tensor> captured,
                   std::size_t positional) {
+  tape.memory().host_work(HostWork::checkpoint, 1);
   if (!tape.grad_enabled()) return region(input, captured);
   const auto frame = std::make_shared<Frame>(tape, std::move(region), std::move(captured), positional);
   frame->keep_input(input);
@@ -241,6 +242,7 @@ Tensor checkpoint(Tape& tape, Region region, const Tensor& input, std::vector<Te
 
 Tensor checkpoint_reentrant(Tape& tape, Engine& engine, Region region, const Tensor& input,
                             std::vector<Tensor> captured, std::size_t positional) {
+  tape.memory().host_work(HostWork::checkpoint, 1);
   if (!tape.grad_enabled()) return region(input, captured);
   Tensor output;
   {
