@@ -11,6 +11,7 @@
 #include "simulator/job/no_effect.h"
 #include "simulator/job/standard_step.h"
 #include "simulator/phases/rollout_time.h"
+#include "simulator/phases/sync_time.h"
 
 namespace headroom {
 namespace {
@@ -278,6 +279,9 @@ Result<bool> PhaseInterpreter::act(const Action& action, int step, PhaseReport& 
   if (t == nullptr) return false;
   HEADROOM_TRY(act_trainer(*t, slot, action, step, rows.at(slot)));
   spend(with_bubble(t->run->take_seconds(), job_, action), report);
+  if (const Role* role = job_.role(action.role); role != nullptr && action.verb == Verb::sync_weights)
+    if (const Engine* engine = job_.engine(action.engine))
+      spend(sync_seconds(job_, *role, *engine, hardware_), report);
   return true;
 }
 

@@ -30,53 +30,19 @@ double log2_up(double value) {
 
 }  // namespace
 
-ParametersMet::ParametersMet(const Architecture& model) {
-  const bool tied = model.decoder.tied_embeddings;
-  for (const Tensor& tensor : model.tensors) {
-    if (!tensor.tied_to.empty() || tensor.buffer || tensor.place == Place::vision) continue;
-    const auto count = static_cast<double>(tensor.count());
-    if (tensor.role == TensorRole::embedding && !tied) {
-      table_ += count;
-    } else if (tensor.expert == -1 || tensor.layer < 0) {
-      everywhere_ += count;
-    } else {
-      const Mlp& mlp = model.decoder.layer(tensor.layer).mlp;
-      const auto experts = static_cast<double>(std::max<std::int64_t>(1, mlp.experts));
-      const auto chosen = static_cast<double>(mlp.experts_per_token);
-      auto known = std::find_if(routed_.begin(), routed_.end(), [&](const Routed& one) {
-        return one.experts == experts && one.chosen == chosen;
-      });
-      if (known == routed_.end()) known = routed_.insert(known, {experts, chosen, 0});
-      known->parameters += count;
-      routed_total_ += count;
-    }
-  }
-}
-
-double ParametersMet::at(double tokens) const {
-  double out = everywhere_;
-  for (const Routed& one : routed_)
-    out += one.parameters * -std::expm1(tokens * std::log1p(-std::min(0.999999, one.chosen / one.experts)));
-  return out;
-}
-
-double ParametersMet::share_of_experts(double tokens) const {
-  return routed_total_ > 0 ? (at(tokens) - everywhere_) / routed_total_ : 1;
-}
-
 TokenSteps::TokenSteps(const Engine& engine, const Account& account, const Hardware& hardware,
                        std::int64_t gpus_per_node)
     : engine_(engine),
       account_(account),
       hardware_(hardware),
       gpus_per_node_(std::max<std::int64_t>(1, gpus_per_node)),
-      met_(*engine.model),
+      parts_(*engine.model),
       ranks_(static_cast<double>(std::max<std::int64_t>(1, engine.tensor * engine.pipeline))),
       rate_(hardware.matrix.of(engine.weights)),
       layers_(static_cast<double>(engine.model->decoder.layers)),
       hidden_(static_cast<double>(engine.model->decoder.hidden)),
       vocabulary_(static_cast<double>(engine.model->decoder.vocabulary)) {
-  weight_bytes_ = static_cast<double>(account.weights) * ranks_ / std::max(1.0, met_.all());
+  weight_bytes_ = static_cast<double>(account.weights) * ranks_ / std::max(1.0, parts_.all());
   if (account.tokens > 0)
     cached_bytes_ = static_cast<double>(account.kv) / static_cast<double>(account.tokens);
   double products = 0, kernels = 0;
@@ -123,8 +89,8 @@ double TokenSteps::reduction(double tokens) const {
 /// Each by its own traffic and arithmetic: small ones reach less of the card's rates.
 double TokenSteps::products(double tokens) const {
   const double head = vocabulary_ * hidden_ / ranks_;
-  const double body = std::max(0.0, met_.at(tokens) / ranks_ - head);
-  const double flops = 2 * tokens * std::max(0.0, met_.at(1) / ranks_ - head);
+  const double body = std::max(0.0, parts_.met(tokens) / ranks_ - head);
+  const double flops = 2 * tokens * std::max(0.0, parts_.met(1) / ranks_ - head);
   const double count = std::max(1.0, layers_ * products_a_layer_);
   const auto one = [&](double parameters, double work) {
     return hardware_.latencies.kernel + std::max(hardware_.memory_efficiency.seconds(
@@ -174,7 +140,7 @@ Seconds TokenSteps::prefill(double tokens, double length) const {
   const double chunk =
       std::min(tokens, static_cast<double>(std::max<std::int64_t>(1, engine_.max_batched_tokens)));
   const double chunks = tokens / chunk;
-  const double flops = tokens * (2 * met_.at(1) + 2 * layers_ * hidden_ * length) / ranks_;
+  const double flops = tokens * (2 * parts_.met(1) + 2 * layers_ * hidden_ * length) / ranks_;
   out[Spent::matrix] = hardware_.matrix_efficiency.seconds(flops / rate_);
   out[Spent::network] = chunks * 2 * layers_ * reduction(chunk);
   const double device = out.total();

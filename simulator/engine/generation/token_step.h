@@ -1,35 +1,14 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "simulator/engine/account.h"
+#include "simulator/engine/generation/model_parts.h"
 #include "simulator/hardware/hardware.h"
 #include "simulator/job/job.h"
 #include "simulator/time/seconds.h"
 
 namespace headroom::engine {
-
-/// Parameters that one token of a model meets, and those that `tokens` tokens meet together: of routed
-/// experts those that are chosen. Made once a model: all of it is sums.
-class ParametersMet {
- public:
-  explicit ParametersMet(const Architecture& model);
-
-  double at(double tokens) const;
-  double all() const { return everywhere_ + table_ + routed_total_; }
-  /// Beside routed experts and the table of embeddings, of which only some rows are read.
-  double everywhere() const { return everywhere_; }
-  /// Routed experts of which `tokens` tokens meet at least one weight, of all of them; 1 without any.
-  double share_of_experts(double tokens) const;
-
- private:
-  struct Routed {
-    double experts = 1, chosen = 1, parameters = 0;
-  };
-  double everywhere_ = 0, table_ = 0, routed_total_ = 0;
-  std::vector<Routed> routed_;
-};
 
 /// Seconds of an engine's steps on one GPU of a replica.
 ///
@@ -62,7 +41,7 @@ class TokenSteps {
   const Account& account_;
   const Hardware& hardware_;
   std::int64_t gpus_per_node_;
-  ParametersMet met_;
+  ModelParts parts_;
   double ranks_, rate_, layers_, hidden_, vocabulary_;
   double weight_bytes_ = 2;  ///< of a parameter on the device
   double cached_bytes_ = 0;  ///< of a token in the cache of this GPU

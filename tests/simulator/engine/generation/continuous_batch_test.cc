@@ -91,9 +91,11 @@ TEST(TokenSteps, ReadTheWeightsOnceAStep) {
 TEST(TokenSteps, OfExpertsOnlyThoseThatAreChosen) {
   const Replica one("Qwen/Qwen3-30B-A3B");
   EXPECT_LT(one.token(1)[Spent::memory], one.token(64)[Spent::memory] / 4);
-  const ParametersMet met(*one.engine.model);
-  EXPECT_NEAR(met.at(1), 3.0e9, 0.4e9);
-  EXPECT_NEAR(met.at(1e6) / met.all(), 1, 0.02);
+  const ModelParts parts(*one.engine.model);
+  EXPECT_NEAR(parts.met(1), 3.0e9, 0.4e9);
+  EXPECT_NEAR(parts.met(1e6) / parts.all(), 1, 0.02);
+  EXPECT_NEAR(parts.all(), static_cast<double>(one.engine.model->parameters()), 1);
+  EXPECT_EQ(parts.routed_tensors(), 48 * 128 * 3);
 }
 
 TEST(TokenSteps, ReduceOverNodesByTrees) {
