@@ -110,8 +110,8 @@ Result<Common> read_common(const Arguments& arguments) {
   HEADROOM_ASSIGN(const std::optional<std::int64_t> steps, arguments.integer("--steps", 1, 1000));
   if (steps) common.steps = static_cast<int>(*steps);
   common.lengths = arguments.find("--lengths");
-  HEADROOM_ASSIGN(const std::optional<double> other, arguments.number("--other-seconds", 0, 1e6));
-  common.other_seconds = other.value_or(0);
+  HEADROOM_ASSIGN(const std::optional<double> beside, arguments.number("--other-seconds", 0, 1e6));
+  common.other_seconds = beside.value_or(0);
   for (const std::string& text : arguments.all("--budget")) {
     Result<Limit> limit = parse_limit(text);
     if (!limit) return flag_error("--budget", limit.error().message);
