@@ -22,6 +22,8 @@ const HostThread::Trait& HostThread::trait(std::uint16_t operation) {
       {"aten::adamw", Special::loop_step},
       {"fsdp::all_gather_output", Special::unshard},
       {"fsdp::reduce_scatter_output", Special::reduce},
+      {"fsdp1::all_gather", Special::flat_unit},
+      {"fsdp1::reduce_scatter", Special::flat_unit},
   };
   const std::string& name = tape::operation_text(operation);
   const auto* named =
@@ -44,6 +46,9 @@ double HostThread::special(Special special) const {
       return times_.unshard;
     case Special::reduce:
       return times_.reduce;
+    case Special::flat_unit:
+      // Counted, not measured: a storage resized, two events, a stream switched, hooks before and after, views.
+      return 6 * (times_.allocation + times_.launch);
     case Special::in_list:
     case Special::none:
       break;

@@ -31,6 +31,7 @@ class HostThread {
     loop_step,
     unshard,
     reduce,
+    flat_unit,  ///< FSDP1's, whose parameters are one tensor
   };
   struct Trait {
     bool known = false;

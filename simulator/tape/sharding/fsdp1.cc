@@ -21,6 +21,8 @@ const std::uint16_t kFlat = operation_name("fsdp::flat_parameter"), kShard = ope
                     kSummon = operation_name("fsdp::summon_full_params"),
                     kPad = operation_name("fsdp::padded_gradient"),
                     kReduce = operation_name("fsdp::reduce_scatter_output"),
+                    kGatherFlat = operation_name("fsdp1::all_gather"),
+                    kReduceFlat = operation_name("fsdp1::reduce_scatter"),
                     kReshardOnly = operation_name("fsdp::post_backward_reshard_only");
 
 constexpr int kRoot = -1;
@@ -250,7 +252,7 @@ void Fsdp1::unshard(Unit& u) {
     const StreamScope stream(tape_, options_.gather_stream);
     tape_.regrow_storage(flat.full, bytes_of(options_.compute, flat.padded));
     if (tape_.wants_operations())
-      Work(tape_, OperationKind::all_gather, kGather).out(flat.full).sizes({options_.ranks}).run();
+      Work(tape_, OperationKind::all_gather, kGatherFlat).out(flat.full).sizes({options_.ranks}).run();
   }
   tape_.set_operation(operation);
 }
@@ -350,7 +352,7 @@ void Fsdp1::reduce(Unit& u, Flat& flat) {
     Tensor part =
         options_.ranks == 1 ? padded : tape_.empty({flat.padded / options_.ranks}, options_.reduce, kReduce);
     if (tape_.wants_operations() && options_.ranks > 1)
-      Work(tape_, OperationKind::reduce_scatter, kReduce).in(padded).out(part).sizes({options_.ranks}).run();
+      Work(tape_, OperationKind::reduce_scatter, kReduceFlat).in(padded).out(part).sizes({options_.ranks}).run();
     if (part.dtype() != flat.shard.dtype()) part = tape_.empty(part.shape(), flat.shard.dtype(), kReduce);
     if (options_.cpu_offload) part = tape_.empty_host(part.shape(), part.dtype(), HostKind::pinned);
     if (flat.shard->grad != nullptr)

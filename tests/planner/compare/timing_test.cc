@@ -36,6 +36,16 @@ TEST(Timing, FollowsAllRecordings) {
   EXPECT_GE(phases.spearman, 0.97);
 }
 
+// The same work several times in one process, on a host whose speed changes by half from second to second.
+TEST(Timing, FollowsRepeatedSteps) {
+  const Corpus repeated = *read_corpus({test::data("time_repeated")});
+  const TimeSummary phases = summarise(timed_rows(repeated.rows()));
+  EXPECT_GE(phases.rows, 280u);
+  EXPECT_LE(phases.median, 20);
+  EXPECT_LE(phases.p90, 40);
+  EXPECT_GE(phases.spearman, 0.98);
+}
+
 TEST(Timing, SpendsAllOfItsSeconds) {
   for (const TimedRow& row : timed_rows(recorded().rows()))
     EXPECT_NEAR(row.predicted, row.spent.total(), 1e-9) << row.run << " " << row.phase;
