@@ -46,7 +46,7 @@ TEST(SyncSeconds, GoThroughTheSlowestLink) {
 TEST(SyncSeconds, CountEveryExpertsTensors) {
   Synced dense("Qwen/Qwen2.5-32B-Instruct"), experts("Qwen/Qwen3-30B-A3B");
   EXPECT_GT(sync_seconds(experts.job, experts.role, experts.engine, experts.hardware)[Spent::host],
-            10 * sync_seconds(dense.job, dense.role, dense.engine, dense.hardware)[Spent::host]);
+            5 * sync_seconds(dense.job, dense.role, dense.engine, dense.hardware)[Spent::host]);
   experts.engine.sync.adapters_only = true;
   EXPECT_EQ(experts.seconds(), 0);
 }
