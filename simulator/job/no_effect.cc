@@ -30,8 +30,8 @@ void add_role(const Role& role, Collector& found) {
   found.add(
       role.fused_kernels, at + ".fused_kernels",
       "Liger's fused norm, rotary and SwiGLU are not modelled: activations are somewhat less than shown");
-  found.add(!sharding.layers_wrapped && !fsdp1, at + ".sharding.layers_wrapped",
-            fmt::format("has no effect under {}: only FSDP1 takes a whole model as one unit", kind));
+  found.add(!sharding.layers_wrapped && !fsdp, at + ".sharding.layers_wrapped",
+            fmt::format("has no effect under {}: only FSDP takes a whole model as one unit", kind));
   found.add(sharding.trainable_leaves_wrapped && !(fsdp1 && role.lora),
             at + ".sharding.trainable_leaves_wrapped", "has no effect but on FSDP1's adapters");
   found.add(sharding.forward_prefetch && !fsdp, at + ".sharding.forward_prefetch",

@@ -27,6 +27,8 @@ void SettingsReader::backend(Worker& worker, const std::string& fsdp_at, const s
     worker.megatron = megatron(megatron_at);
   } else {
     worker.fsdp = fsdp(fsdp_at);
+    if (worker.strategy == Strategy::fsdp2 && worker.fsdp.wrap_disabled)
+      v_.without_effect(fsdp_at + "wrap_policy.disable", "verl's FSDP2 wraps each layer in any case");
   }
 }
 

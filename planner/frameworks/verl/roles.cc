@@ -34,7 +34,7 @@ Sharding fsdp_sharding(const Settings& s, const Worker& w, bool reference) {
   out.reshard_after_forward = f.reshard_after_forward;
   // FSDP2 is told to prefetch since 0.8.
   out.forward_prefetch = f.forward_prefetch && (out.kind == ShardingKind::fsdp1 || s.after(0, 8, 0));
-  out.layers_wrapped = !f.wrap_disabled;
+  out.layers_wrapped = !f.wrap_disabled || out.kind == ShardingKind::fsdp2;
   // Forward-only models are offloaded whatever their own flag says; FSDP2's policy offloads trained ones.
   out.cpu_offload = reference || (out.kind == ShardingKind::fsdp2 && f.offload_policy);
   out.pin_memory = out.cpu_offload;

@@ -67,13 +67,15 @@ void Fsdp2::build_groups(Model& model) {
     if (own_embedding && slot.table == kEmbeddingUnit) target = &tokens;
     if (own_embedding && slot.table == kPositionUnit) target = &positions;
     if (options_.head_wrapped && slot.table == kHeadUnit) target = &head;
+    if (!options_.layers_wrapped) target = &root;
     Parameter& added = target->parameters.emplace_back();
     added.slot = slot.tensor;
     added.order = order++;
   }
   for (Group* embedding : {&tokens, &positions})
     if (!embedding->parameters.empty()) groups_.push_back(std::move(*embedding));
-  for (Group& layer : layers) groups_.push_back(std::move(layer));
+  if (options_.layers_wrapped)
+    for (Group& layer : layers) groups_.push_back(std::move(layer));
   if (!head.parameters.empty()) groups_.push_back(std::move(head));
   groups_.push_back(std::move(root));
 }

@@ -19,7 +19,7 @@ struct ShardingOptions {
   bool cpu_offload = false;  ///< shards, their gradients and optimizer live in pinned host memory
   bool forward_prefetch = false;  ///< the next unit is gathered before a unit runs; not the root
   bool root_stays_gathered = false;  ///< FSDP1: beyond a pass without backward
-  bool layers_wrapped = true;        ///< FSDP1: each decoder layer is a unit; false: the whole model is one
+  bool layers_wrapped = true;        ///< each decoder layer is a unit; false: the whole model is one
   bool leaves_wrapped = false;       ///< FSDP1: each trainable parameter is a flat parameter of its own
   bool built_on_host = false;        ///< parameters have no device memory yet: units come as they are sharded
   bool first_rank = true;            ///< whose values the others are given

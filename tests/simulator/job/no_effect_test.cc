@@ -23,7 +23,7 @@ TEST(NoEffect, NamesWhatIsSetInVain) {
   EXPECT_THAT(keys([](Role&) {}), IsEmpty());
   EXPECT_THAT(keys([](Role& role) { role.fused_kernels = true; }), ElementsAre("roles.actor.fused_kernels"));
   EXPECT_THAT(keys([](Role& role) {
-                role.sharding.kind = ShardingKind::fsdp2;
+                role.sharding.kind = ShardingKind::zero2;
                 role.sharding.layers_wrapped = false;
               }),
               ElementsAre("roles.actor.sharding.layers_wrapped"));

@@ -307,12 +307,19 @@ TEST(TrlPrograms, Zero3GathersToGenerate) {
 
 TEST(TrlPrograms, Zero3SpreadsWeightsAsTheyAreMade) {
   const std::string words =
-      "trl sft --model_name_or_path Qwen/Qwen2.5-0.5B --output_dir o --save_strategy no --max_length 64 "
+      "trl sft --model_name_or_path Qwen/Qwen2.5-1.5B --output_dir o --save_strategy no --max_length 64 "
       "--accelerate_config zero3 --num_processes 8 --use_peft ";
   const Job spread = job_of(words), whole = job_of(words + "--zero3_init_flag false");
   const Bytes weights = 2 * spread.role("actor")->model->parameters();
   EXPECT_GE(peak(whole, "init") - peak(spread, "init"), weights / 2);
   EXPECT_EQ(peak(whole, "backward"), peak(spread, "backward"));
+}
+
+TEST(TrlPrograms, Fsdp2GathersAReferenceWhole) {
+  const Job whole = job_of(run_of("dpo", "--max_length 64 --accelerate_config fsdp2 --num_processes 8"));
+  Job layers = whole;
+  for (Role& role : layers.roles) role.sharding.layers_wrapped = true;
+  EXPECT_GT(peak(whole, "ref_forward"), peak(layers, "ref_forward"));
 }
 
 // --- Writing
