@@ -230,6 +230,8 @@ struct Role {
   std::int64_t mini_batch = 0;  ///< sequences an optimizer step, global; 0: the batch's
   std::int64_t epochs = 0;      ///< passes over the batch; 0: the batch's
   MicroBatch train, forward;
+  bool empties_each_micro_batch =
+      false;  ///< torch.cuda.empty_cache() after each micro-batch's forward without gradients or backward
   bool loads_on_every_rank =
       false;  ///< at init every rank holds the whole model on the host, not only one a shard group
   bool built_on_host = false;  ///< the model is made on the host and comes to the device after that: module

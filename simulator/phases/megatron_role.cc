@@ -214,6 +214,7 @@ Tensor MegatronRole::forward(const Experience&, Output output) {
         results.push_back({stage_->values(std::move(normed)), {}});
       }
     }
+    if (role().empties_each_micro_batch) tape_.memory().empty_cache();
   }
   repeat(1);
   last_output_.reset();
@@ -280,6 +281,7 @@ void MegatronRole::backward_step(const megatron::PipelineStep& step) {
     input_gradient_ = piece.input.defined() ? piece.input.grad() : Tensor();
     if (role().parallel.virtual_pipeline == 1) last_output_ = std::move(piece.output);
   }
+  if (role().empties_each_micro_batch) tape_.memory().empty_cache();
 }
 
 /// The interleaved schedule receives what the next forward and the next backward work on as soon as the one

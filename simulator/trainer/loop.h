@@ -32,6 +32,10 @@ class Loop {
   }
 
  protected:
+  /// After each micro-batch's forward without gradients, and after its backward.
+  void empty_after_micro_batch() {
+    if (role().empties_each_micro_batch) tape_.memory().empty_cache();
+  }
   /// The role that the running pass is of.
   const Role& acting() const { return acting_ == nullptr ? role() : *acting_; }
   const Role& role() const { return store_.role(); }

@@ -190,6 +190,7 @@ Tensor PackedLoop::forward(Experience&, Output output) {
       const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
       results.push_back(model().forward(packed_input(piece.batch)));
     }
+    empty_after_micro_batch();
   }
   repeat(1);
   store_.end_pass();
@@ -228,6 +229,7 @@ void PackedLoop::run_micro_batch(const MicroBatches& batch, bool last) {
   store_.backward(last_loss_);
   mask_.reset();
   kept_logits_.reset();
+  empty_after_micro_batch();
 }
 
 void PackedLoop::train(Experience& experience) {

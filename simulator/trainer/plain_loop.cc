@@ -56,6 +56,7 @@ Tensor PlainLoop::forward(Experience& experience, Output output) {
     const tape::ModelInput input = input_of(experience, ids);
     if (output == Output::logprobs && role().loss.token_logprob == TokenLogprob::fused_linear) {
       outs.push_back(fused_outputs(model(), input, role().loss).logprobs);
+      empty_after_micro_batch();
       continue;
     }
     Tensor result = model().forward(input);
@@ -65,6 +66,7 @@ Tensor PlainLoop::forward(Experience& experience, Output output) {
       outs.push_back(tape::select(std::move(result), 1, result.size(1) - 1));
     else
       outs.push_back(std::move(result));
+    empty_after_micro_batch();
   }
   Tensor joined = tape::cat(outs, 0);
   while (!outs.empty()) outs.pop_back();
@@ -217,6 +219,7 @@ void PlainLoop::train_mini_batch(const Experience& experience, std::int64_t firs
     }
     store_.backward(part);
     part.reset();
+    empty_after_micro_batch();
   }
 }
 

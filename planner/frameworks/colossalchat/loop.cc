@@ -119,6 +119,7 @@ Tensor ChatLoop::forward(Experience& e, Output) {
   Tensor values = model().forward(input);
   cache.clear();
   model().options().training = role().trained;
+  empty_after_micro_batch();
   return values;
 }
 
@@ -207,6 +208,7 @@ void ChatLoop::train_critic(Experience& e) {
     loss = tape::mul_scalar(tape::mean(tape::maximum(std::move(bounded), std::move(plain))));
   }
   store_.backward(loss);
+  empty_after_micro_batch();
 }
 
 // --- Coati
@@ -229,6 +231,8 @@ void CoatiLoop::score(Experience& e) {
     v.outputs.push_back(std::move(layer.keys));
     v.outputs.push_back(std::move(layer.values));
   }
+  logprobs.reset();
+  empty_after_micro_batch();
 }
 
 /// One backward of both losses. The output's logits and its cache, which is what the layers saved, live until the
@@ -253,6 +257,7 @@ void CoatiLoop::train_actor(Experience& e) {
       loss = tape::add(tape::mul_scalar(text_loss(e, false)), tape::mul_scalar(std::move(loss)));
   }
   store_.backward(loss);
+  empty_after_micro_batch();
 }
 
 void CoatiLoop::finish(const Experience&, bool) {
@@ -276,6 +281,7 @@ void BoostedLoop::score(Experience& e) {
     input.ids = tape::slice(e.sequences, 0, first, count);
     input.attention_mask = tape::slice(e.mask, 0, first, count);
     parts.push_back(model().forward(input));
+    empty_after_micro_batch();
   }
   model().options().training = role().trained;
 }
@@ -309,6 +315,7 @@ void BoostedLoop::train_actor(Experience& e) {
     loss = tape::mul_scalar(policy_loss(e, logits));
   }
   store_.backward(loss);
+  empty_after_micro_batch();
   if (role().loss.text_sequences == 0) return;
   Tensor text;
   {
@@ -316,6 +323,7 @@ void BoostedLoop::train_actor(Experience& e) {
     text = tape::mul_scalar(text_loss(e, true));
   }
   store_.backward(text);
+  empty_after_micro_batch();
 }
 
 void BoostedLoop::update(Experience& e) {

@@ -167,6 +167,7 @@ void ChatLoop::make_advantages(Experience& e) {
 
 void ChatLoop::update(Tensor loss, Experience& e) {
   store_.backward(loss);
+  empty_after_micro_batch();
   store_.step();
   variables(e).losses.push_back(std::move(loss));
 }

@@ -111,6 +111,7 @@ void SupervisedLoop::train(Experience& e) {
     value = loss(e);
   }
   store_.backward(value);
+  empty_after_micro_batch();
   if (last) store_.step();
   tape::drop(v.policy, v.reference, v.ids);
   if (context_.repeat != nullptr) *context_.repeat = 1;

@@ -445,6 +445,8 @@ struct Fields<Role> {
     v.field({.name = "epochs", .meaning = "passes over a step's sequences; 0: the batch's"}, &Role::epochs);
     v.field({.name = "train", .meaning = "micro-batches of updates"}, &Role::train);
     v.field({.name = "forward", .meaning = "micro-batches of passes without gradients"}, &Role::forward);
+    v.field({.name = "empties_each_micro_batch", .meaning = "the cache is emptied after each micro-batch"},
+            &Role::empties_each_micro_batch);
     v.field(
         {.name = "loads_on_every_rank", .meaning = "at init every rank holds the whole model on the host"},
         &Role::loads_on_every_rank);

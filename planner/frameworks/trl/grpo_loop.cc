@@ -141,6 +141,7 @@ Tensor GrpoLoop::all_logprobs(const Experience& e) {
     const std::int64_t count = std::min(context_.forward_batch, e.batch - i);
     const Tensor ids = tape::slice(e.sequences, 0, i, count), mask = tape::slice(e.mask, 0, i, count);
     parts.push_back(logprobs(ids, mask, e.response, false));
+    empty_after_micro_batch();
   }
   return tape::cat(parts, 0);
 }

@@ -300,8 +300,11 @@ void PpoLoop::form_loss(Experience& e) {
 void PpoLoop::backward(Experience& e) {
   PpoVariables& l = variables(e);
   store_.begin_micro_batch((l.micro_batches + 1) % together() == 0);
-  Tensor part = tape::div_scalar(l.loss);
-  store_.backward(part);
+  {
+    Tensor part = tape::div_scalar(l.loss);
+    store_.backward(part);
+  }
+  empty_after_micro_batch();
 }
 
 void PpoLoop::step(Experience& e) {

@@ -94,6 +94,7 @@ void TrainerLoop::add_up_loss(Experience&) {
 void TrainerLoop::backward(Experience&) {
   store_.begin_micro_batch(++backwards_ % together() == 0);
   store_.backward(tape::div_scalar(loss_));
+  empty_after_micro_batch();
 }
 
 void TrainerLoop::detach_loss(Experience&) {
