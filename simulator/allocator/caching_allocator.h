@@ -105,6 +105,9 @@ class CachingAllocator {
   Bytes peak_allocated() const { return counters_.peak(Counters::allocated_bytes); }
   Bytes peak_active() const { return counters_.peak(Counters::active_bytes); }
   Bytes peak_reserved() const { return counters_.peak(Counters::reserved_bytes); }
+  /// Calls by which memory was got from the device so far, and given back.
+  std::int64_t device_gets() const { return counts_.num_device_alloc; }
+  std::int64_t device_returns() const { return counts_.num_device_free; }
   MemoryStatistics statistics() const;
   void reset_peak();         ///< every peak restarts from its current value
   void reset_accumulated();  ///< sums of increases and decreases, and num_ counters, restart from 0

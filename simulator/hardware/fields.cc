@@ -88,6 +88,7 @@ const std::array kFields = {
     HardwareField{"host_times", "engine_sequence", Kind::seconds, HEADROOM_REAL(host_times.engine_sequence),
                   true, true},
     HardwareField{"host_times", "segment", Kind::seconds, HEADROOM_REAL(host_times.segment), true, true},
+    HardwareField{"host_times", "segment_return", Kind::seconds, HEADROOM_REAL(host_times.segment_return), true, true},
     HardwareField{"host_rates", "from_pageable", Kind::rate, HEADROOM_REAL(host_rates.from_pageable), true,
                   true},
     HardwareField{"host_rates", "to_pageable", Kind::rate, HEADROOM_REAL(host_rates.to_pageable), true, true},

@@ -114,7 +114,8 @@ struct HostTimes {
   double reduce = 0;           ///< FSDP: reducing a unit's gradients
   double engine_step = 0;      ///< a rollout engine's scheduler, a step
   double engine_sequence = 0;  ///< and each of its sequences
-  double segment = 0;          ///< getting or returning memory of the driver, a call
+  double segment = 0;          ///< getting memory of the driver, a call
+  double segment_return = 0;   ///< giving it back, a call
 };
 
 /// Bytes a second of what the host's memory takes part in.

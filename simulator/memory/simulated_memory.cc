@@ -6,6 +6,7 @@ namespace headroom {
 
 Block SimulatedMemory::allocate(Bytes requested, Stream stream, Label label) {
   if (failed_ || requested == 0) return kNoBlock;
+  if (watcher_ != nullptr) watcher_->allocating(label);
   const allocator::BlockId id = allocator_.allocate(requested, stream);
   if (id == allocator::kOutOfMemory) [[unlikely]] {
     failed_ = true;
@@ -34,6 +35,7 @@ Block SimulatedMemory::allocate(Bytes requested, Stream stream, Label label) {
   if (allocations_ == watched_) [[unlikely]]
     for (allocator::BlockId block = 0; block < labels_.size(); ++block)
       if (is_live_[block]) holdings_.push_back({labels_[block], allocator_.size(block)});
+  if (watcher_ != nullptr) watcher_->changed();
   return static_cast<Block>(id);
 }
 
@@ -45,6 +47,7 @@ void SimulatedMemory::free(Block block) {
   if (repeated_.watching()) [[unlikely]]
     repeated_.freed(id);
   allocator_.free(id);
+  if (watcher_ != nullptr) watcher_->changed();
 }
 
 void SimulatedMemory::record_stream(Block block, Stream stream) {
@@ -108,11 +111,14 @@ void SimulatedMemory::apply(std::size_t index) {
   allocator_.apply_small(segment.counters);
   live_ += segment.change;
   allocations_ += segment.allocations;
+  if (watcher_ != nullptr) watcher_->changed();
 }
 
 void SimulatedMemory::empty_cache() {
   repeated_.spoil();
-  if (!failed_) allocator_.empty_cache();
+  if (failed_) return;
+  allocator_.empty_cache();
+  if (watcher_ != nullptr) watcher_->changed();
 }
 
 Breakdown SimulatedMemory::host() const {

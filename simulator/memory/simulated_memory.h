@@ -9,6 +9,7 @@
 #include "simulator/allocator/caching_allocator.h"
 #include "simulator/allocator/pinned_allocator.h"
 #include "simulator/memory/memory.h"
+#include "simulator/memory/memory_watcher.h"
 #include "simulator/memory/repeated_segments.h"
 
 namespace headroom {
@@ -56,6 +57,11 @@ class SimulatedMemory final : public Memory, private Repetition {
   /// The allocator's message of the first failure.
   std::optional<std::string> out_of_memory() const;
 
+  /// `watcher`, which outlives this, is told of what happens; null: nobody.
+  void set_watcher(MemoryWatcher* watcher) { watcher_ = watcher; }
+  /// Of a block that lives.
+  Label label(allocator::BlockId id) const { return labels_[id]; }
+
   /// What lives at the moment of allocation number `at` (counted from 1 as `allocations()` does): taken in a
   /// second run of the same program.
   void watch(std::int64_t at) { watched_ = at; }
@@ -94,6 +100,7 @@ class SimulatedMemory final : public Memory, private Repetition {
   Bytes peak_ = 0, host_peak_ = 0, highest_ = 0;
   std::int64_t allocations_ = 0, watched_ = 0, highest_at_ = 0;
   std::vector<Holding> holdings_;
+  MemoryWatcher* watcher_ = nullptr;
   bool failed_ = false, leaves_out_ = true, left_out_wrongly_ = false;
   RepeatedSegments repeated_;
 };

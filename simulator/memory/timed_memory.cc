@@ -40,14 +40,17 @@ Block TimedMemory::allocate(Bytes requested, Stream stream, Label label) {
 void TimedMemory::driver_calls() {
   if (!driver_) return;
   const DriverUse use = driver_();
-  if (use.reserved == reserved_) return;
-  const auto bytes = static_cast<double>(std::abs(use.reserved - reserved_));
-  const bool returned = use.reserved < reserved_;
-  reserved_ = use.reserved;
+  const std::int64_t gets = use.gets - use_.gets, returns = use.returns - use_.returns;
+  if (gets == 0 && returns == 0) return;
+  const auto bytes = static_cast<double>(std::abs(use.reserved - use_.reserved));
+  const bool fewer = use.reserved < use_.reserved;
+  use_ = use;
   const HostRates& rates = hardware_.host_rates;
-  const double rate = use.maps ? rates.device_map : returned ? rates.device_return : rates.device_get;
-  if (returned) queue_.wait_all();
-  queue_.host(hardware_.host_times.segment + (rate > 0 ? bytes / rate : 0));
+  const double rate = use.maps ? rates.device_map : fewer ? rates.device_return : rates.device_get;
+  if (returns > 0) queue_.wait_all();
+  const double calls = static_cast<double>(gets) * hardware_.host_times.segment +
+                       static_cast<double>(returns) * hardware_.host_times.segment_return;
+  queue_.host((emptied_ ? times() : 1) * (calls + (rate > 0 ? bytes / rate : 0)));
 }
 
 HostBlock TimedMemory::allocate_host(Bytes requested, HostKind kind, Component component) {
@@ -63,6 +66,7 @@ void TimedMemory::free_host(HostBlock block) {
 
 void TimedMemory::empty_cache() {
   inner().empty_cache();
+  emptied_ = true;
   if (timed()) driver_calls();
 }
 

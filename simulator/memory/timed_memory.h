@@ -17,6 +17,7 @@ namespace headroom {
 /// What an allocator has got from its driver so far.
 struct DriverUse {
   Bytes reserved = 0;
+  std::int64_t gets = 0, returns = 0;  ///< calls so far
   bool maps = false;  ///< in pages that are mapped one by one (expandable segments)
 };
 
@@ -58,6 +59,7 @@ class TimedMemory final : public ForwardingMemory, private GrowingSteps {
   /// Seconds since the last call.
   Seconds take_seconds() {
     marks_.clear();
+    emptied_ = false;
     return queue_.take();
   }
   /// What host and device did in them.
@@ -86,7 +88,8 @@ class TimedMemory final : public ForwardingMemory, private GrowingSteps {
   LaunchQueue queue_;
   std::vector<std::pair<StreamMark, double>>
       marks_;           ///< recorded and not yet waited for: when they are reached
-  Bytes reserved_ = 0;  ///< by the driver, as last seen
+  DriverUse use_;       ///< of the driver, as last seen
+  bool emptied_ = false;  ///< in this stretch of work: each of its repetitions empties, and gets memory again
   double stands_for_ = 1;
   Repetition* repetition_ = nullptr;  ///< of the inner memory
   bool watching_ = false;

@@ -170,7 +170,7 @@ Status PhaseInterpreter::run(const PhaseSpec& phase, int step) {
   report.step = step;
   report.phase = phase.name.empty() ? name(phase.kind) : phase.name;
   if (machine_ != nullptr) HEADROOM_TRY(machine_->begin_phase());
-  Rows rows = begin(phase, report.phase);
+  Rows rows = begin(phase, report.phase, step);
   bool acted = phase.actions.empty() && !trainers_.empty();
   for (const Action& action : phase.actions) {
     HEADROOM_ASSIGN(const bool here, act(action, step, report, rows));
@@ -193,7 +193,7 @@ Status PhaseInterpreter::run(const PhaseSpec& phase, int step) {
   return machine_ != nullptr && shown != nullptr ? machine_->end_phase(*shown) : Status{};
 }
 
-PhaseInterpreter::Rows PhaseInterpreter::begin(const PhaseSpec& phase, const std::string& name) {
+PhaseInterpreter::Rows PhaseInterpreter::begin(const PhaseSpec& phase, const std::string& name, int step) {
   static_cast<void>(occupancy_.take_peak());
   Rows rows;
   for (auto& [slot, t] : trainers_) {
@@ -208,7 +208,7 @@ PhaseInterpreter::Rows PhaseInterpreter::begin(const PhaseSpec& phase, const std
     row.communicators = t.outside.now().communicators;
     restart(now, row);
     if (!phase.reported) continue;
-    t.run->begin_phase(name);
+    t.run->begin_phase(name, step);
     if (job_.phase_marker > 0) {
       t.run->mark(job_.phase_marker);
       account_for(t, slot, row);

@@ -75,7 +75,7 @@ class PhaseInterpreter {
   bool runs_inside(const std::string& engine) const;
 
   Status run(const PhaseSpec& phase, int step);
-  Rows begin(const PhaseSpec& phase, const std::string& name);
+  Rows begin(const PhaseSpec& phase, const std::string& name, int step);
   static void restart(const TrainerProcess::Piece& now, ProcessPhase& row);
   static void finish(const RunningTrainer& t, ProcessPhase& row);
   void add_row(const RunningEngine& e, PhaseReport& report) const;

@@ -9,6 +9,10 @@ namespace headroom {
 Memory& RunRecorder::attach(SimulatedMemory& memory) {
   memory_ = &memory;
   memory.watch(wanted_.holders_at);
+  if (wanted_.fragmentation) {
+    fragmentation_.attach(memory);
+    return memory;
+  }
   if (!wanted_.stream && !wanted_.snapshot) return memory;
   recording_.emplace(&memory);
   if (wanted_.snapshot) {

@@ -10,6 +10,7 @@
 
 #include "simulator/memory/recording_memory.h"
 #include "simulator/memory/simulated_memory.h"
+#include "simulator/phases/fragmentation.h"
 #include "simulator/replay/snapshot_recorder.h"
 #include "simulator/report/report.h"
 #include "simulator/tape/core/names.h"
@@ -26,13 +27,14 @@ struct EventStream {
 };
 
 /// Looks on as a training process runs over the simulated allocator: its stream of allocations, a snapshot as
-/// PyTorch records a real run, what lives at one moment. In the snapshot an allocation's stack is, from the
+/// PyTorch records a real run, what lives at one moment; or, alone, whose its free memory is. In the snapshot an allocation's stack is, from the
 /// innermost frame: its operation in its module, the modules around that one, and what the bytes are for.
 /// Phases are annotations.
 class RunRecorder {
  public:
   struct Wanted {
     bool stream = false, snapshot = false;
+    bool fragmentation = false;
     std::int64_t holders_at = 0;  ///< number of the allocation (from 1) whose moment `holders` shows; 0: none
   };
   explicit RunRecorder(const Wanted& wanted) : wanted_(wanted) {}
@@ -45,13 +47,22 @@ class RunRecorder {
   Memory& attach(SimulatedMemory& memory);
   void set_modules(const tape::ModuleNames& modules) { modules_ = &modules; }
 
-  void begin_phase(const std::string& name) { snapshot_.begin_phase(name); }
-  void end_phase(const std::string& name) { snapshot_.end_phase(name); }
+  void begin_phase(const std::string& name, int step) {
+    if (wanted_.fragmentation) return fragmentation_.begin_phase(name, step);
+    snapshot_.begin_phase(name);
+  }
+  void end_phase(const std::string& name) {
+    if (wanted_.fragmentation) return fragmentation_.end_phase();
+    snapshot_.end_phase(name);
+  }
 
   std::vector<MemoryEvent> events() const;
   std::vector<std::string> modules() const;
   /// The recorder is empty afterwards.
   replay::Snapshot snapshot(std::string_view conf) { return snapshot_.finish(memory_->allocator(), conf); }
+  /// Between the two runs that it takes (fragmentation.h), and after them, phase by phase; it is empty afterwards.
+  void look_again() { fragmentation_.look_again(); }
+  std::vector<PhaseFragmentation> fragmentation() { return fragmentation_.take(); }
   /// Blocks of equal label together, the largest first, at most `count`.
   std::vector<Holder> holders(std::size_t count) const;
 
@@ -64,6 +75,7 @@ class RunRecorder {
   const tape::ModuleNames* modules_ = nullptr;
   std::optional<RecordingMemory> recording_;
   replay::SnapshotRecorder snapshot_;
+  FragmentationRecorder fragmentation_;
   std::unordered_map<std::uint64_t, replay::StackId> stacks_;  ///< by label
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -61,7 +62,9 @@ Status record(const Job& job, const Hardware& hardware, const SimulateOptions& o
   RunRecorder recorder({.stream = options.events != nullptr,
                         .snapshot = options.snapshot != nullptr,
                         .holders_at = options.holders ? trainer.peak_allocation : 0});
-  const MakeTrainer make_trainer = program_recorded(trainer.process, recorder);
+  const MakeTrainer make_trainer = program_recorded([&](const Process& process) {
+    return process.name == trainer.process ? &recorder : nullptr;
+  });
   PhaseInterpreter run(job, hardware, make_trainer, *kind.pool, kind.rank + kind.followed);
   HEADROOM_TRY(run.prepare(false));
   HEADROOM_TRY(run.execute());
@@ -78,13 +81,36 @@ Status record(const Job& job, const Hardware& hardware, const SimulateOptions& o
   return {};
 }
 
+/// Every kind of GPU, its training processes watched.
+Result<std::vector<GpuRun>> run_watched(const Job& job, const Hardware& hardware,
+                                        const std::vector<GpuKind>& kinds, bool leave_out_repetitions,
+                                        std::vector<ProcessFragmentation>& out) {
+  std::vector<GpuRun> runs;
+  for (const GpuKind& kind : kinds) {
+    std::map<std::string, RunRecorder> recorders;
+    const MakeTrainer make_trainer = program_recorded([&](const Process& process) {
+      return &recorders.try_emplace(process.name, RunRecorder::Wanted{.fragmentation = true}).first->second;
+    });
+    HEADROOM_TRY(run_gpu(job, hardware, make_trainer, kind, nullptr, leave_out_repetitions));
+    for (auto& [process, recorder] : recorders) recorder.look_again();
+    HEADROOM_ASSIGN(GpuRun run, run_gpu(job, hardware, make_trainer, kind, nullptr, leave_out_repetitions));
+    runs.push_back(std::move(run));
+    for (auto& [process, recorder] : recorders)
+      out.push_back({.process = process, .device = kind.rank, .phases = recorder.fragmentation()});
+  }
+  return runs;
+}
+
 }  // namespace
 
 Result<Report> simulate(const Job& job, const Hardware& hardware, const SimulateOptions& options) {
   HEADROOM_TRY(validate_job(job));
   const std::vector<GpuKind> kinds = gpu_kinds_by_shard(job);
-  HEADROOM_ASSIGN(std::vector<GpuRun> runs, run_gpus(job, hardware, program_over(Fidelity::every_allocation),
-                                                     kinds, options.leave_out_repetitions));
+  HEADROOM_ASSIGN(std::vector<GpuRun> runs,
+                  options.fragmentation != nullptr
+                      ? run_watched(job, hardware, kinds, options.leave_out_repetitions, *options.fragmentation)
+                      : run_gpus(job, hardware, program_over(Fidelity::every_allocation), kinds,
+                                 options.leave_out_repetitions));
   const bool recorded = options.events != nullptr || options.snapshot != nullptr;
   if (recorded || options.holders) {
     const Result<Subject> subject = choose(kinds, runs, options);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "models/base/result.h"
 #include "simulator/hardware/hardware.h"
@@ -20,6 +21,8 @@ struct SimulateOptions {
   std::int64_t holder_count = 10;
   EventStream* events = nullptr;         ///< filled when given
   replay::Snapshot* snapshot = nullptr;  ///< filled when given: the run as PyTorch would have recorded it
+  std::vector<ProcessFragmentation>* fragmentation =
+      nullptr;  ///< filled when given: of every training process on every kind of GPU, in the same run
   std::optional<std::int64_t> device;    ///< index of a GPU in its pool, or of one alike
   std::string process;                   ///< its name; empty: any
 

@@ -119,7 +119,10 @@ class SimulatedBlocks {
   Bytes inactive_split() const { return allocator().inactive_split(); }
   static constexpr bool kHasSegments = true;
   DriverUse driver_use() const {
-    return {.reserved = allocator().reserved(), .maps = settings_.expandable_segments};
+    return {.reserved = allocator().reserved(),
+            .gets = allocator().device_gets(),
+            .returns = allocator().device_returns(),
+            .maps = settings_.expandable_segments};
   }
 
  private:
@@ -168,8 +171,8 @@ class ProgramProcess final : public TrainerProcess {
     return {};
   }
   void set_others(Bytes bytes) override { blocks_.set_others(bytes); }
-  void begin_phase(const std::string& name) override {
-    if (RunRecorder* recorder = blocks_.recorder()) recorder->begin_phase(name);
+  void begin_phase(const std::string& name, int step) override {
+    if (RunRecorder* recorder = blocks_.recorder()) recorder->begin_phase(name, step);
   }
   void end_phase(const std::string& name) override {
     if (RunRecorder* recorder = blocks_.recorder()) recorder->end_phase(name);
@@ -225,8 +228,8 @@ bool runs_ahead(const Job& job, const Hardware& hardware) {
 namespace {
 
 /// Over the simulated allocator of a card, or of the machine's.
-MakeTrainer program_simulated(Machine* machine, std::string process_recorded, RunRecorder* recorder) {
-  return [machine, recorder, process_recorded = std::move(process_recorded)](
+MakeTrainer program_simulated(Machine* machine, RecorderOf recorder_of) {
+  return [machine, recorder_of = std::move(recorder_of)](
              const Job& job, const Process& process, const Pool& pool, const Hardware& hardware,
              std::int64_t rank) -> Result<std::unique_ptr<TrainerProcess>> {
     HEADROOM_ASSIGN(const allocator::AllocatorSettings settings,
@@ -234,22 +237,22 @@ MakeTrainer program_simulated(Machine* machine, std::string process_recorded, Ru
     const Bytes card = job.device_memory > 0 ? job.device_memory : hardware.total_memory;
     return std::make_unique<ProgramProcess<SimulatedBlocks>>(
         job, pool, hardware, rank, settings, card, runs_ahead(job, hardware), machine,
-        process.name == process_recorded ? recorder : nullptr);
+        recorder_of ? recorder_of(process) : nullptr);
   };
 }
 
 }  // namespace
 
 MakeTrainer program_on(Machine& machine) {
-  return program_simulated(&machine, {}, nullptr);
+  return program_simulated(&machine, {});
 }
 
-MakeTrainer program_recorded(const std::string& process, RunRecorder& recorder) {
-  return program_simulated(nullptr, process, &recorder);
+MakeTrainer program_recorded(RecorderOf recorder_of) {
+  return program_simulated(nullptr, std::move(recorder_of));
 }
 
 MakeTrainer program_over(Fidelity fidelity) {
-  if (fidelity == Fidelity::every_allocation) return program_simulated(nullptr, {}, nullptr);
+  if (fidelity == Fidelity::every_allocation) return program_simulated(nullptr, {});
   return [](const Job& job, const Process& process, const Pool& pool, const Hardware& hardware,
             std::int64_t rank) -> Result<std::unique_ptr<TrainerProcess>> {
     HEADROOM_TRY(allocator::parse_simulated_settings(process.allocator_settings));

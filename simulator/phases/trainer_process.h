@@ -27,7 +27,7 @@ class TrainerProcess {
   virtual void set_others(Bytes) {}
 
   /// Around every phase that has a row.
-  virtual void begin_phase(const std::string& /*name*/) {}
+  virtual void begin_phase(const std::string& /*name*/, int /*step*/) {}
   virtual void end_phase(const std::string& /*name*/) {}
   /// What a recorder leaves at the start of a phase in a trace: a tensor made and dropped.
   virtual void mark(Bytes) {}
@@ -73,9 +73,10 @@ bool runs_ahead(const Job& job, const Hardware& hardware);
 /// The process's program over a Memory of that fidelity.
 MakeTrainer program_over(Fidelity fidelity);
 
-/// Over the simulated allocator, with `recorder`, which outlives what is made, on the process named
-/// `process`.
-MakeTrainer program_recorded(const std::string& process, RunRecorder& recorder);
+/// Over the simulated allocator, with recorders that outlive what is made. `recorder_of` gives a process's; null:
+/// it has none.
+using RecorderOf = std::function<RunRecorder*(const Process& process)>;
+MakeTrainer program_recorded(RecorderOf recorder_of);
 
 /// The process's program on a real machine, which outlives it; one at a time.
 MakeTrainer program_on(Machine& machine);
