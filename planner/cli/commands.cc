@@ -12,6 +12,7 @@
 #include "planner/cli/schema.h"
 #include "planner/cli/simulate.h"
 #include "planner/cli/solve.h"
+#include "planner/cli/study.h"
 #include "planner/cli/validate.h"
 
 namespace headroom::cli {
@@ -19,7 +20,7 @@ namespace headroom::cli {
 std::span<const Command> commands() {
   static const std::vector<Command> table = {
       estimate_command(), simulate_command(), plan_command(),   solve_command(),    explain_command(),
-      check_command(),    compare_command(),  replay_command(), validate_command(), calibrate_command(),
+      check_command(),    study_command(),    compare_command(),  replay_command(), validate_command(), calibrate_command(),
       models_command(),   gpus_command(),     schema_command(),   completion_command(),
   };
   return table;

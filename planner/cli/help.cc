@@ -17,20 +17,21 @@ std::string label(const Option& option) {
 }
 
 /// Commands by what one wants of them; those of none come last.
-constexpr std::string_view kFit[] = {"estimate", "simulate", "explain", "plan", "solve", "check"};
+constexpr std::string_view kFit[] = {"estimate", "simulate", "explain", "plan", "solve", "check", "study"};
 constexpr std::string_view kReal[] = {"compare", "replay", "validate", "calibrate"};
 constexpr std::string_view kKnown[] = {"models", "gpus", "schema", "completion"};
 const std::array<std::pair<std::string_view, std::span<const std::string_view>>, 3> kGroups = {
     {{"Will it fit, and how", kFit}, {"Hold against real runs", kReal}, {"What is known", kKnown}}};
 
 /// What a command is called like, for its help; by name.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kExamples = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kExamples = {{
     {"estimate", "headroom estimate run.yaml --gpu H100 --html run.html"},
     {"simulate", "headroom simulate run.yaml --holders 20 --trace run.trace.json"},
     {"plan", "headroom plan run.yaml --budget 76GiB --vary micro_batch --yaml best.yaml"},
     {"solve", "headroom solve gpu_memory_utilization run.yaml"},
     {"explain", "headroom explain run.yaml --set trainer.n_gpus_per_node=4"},
     {"check", "headroom check configs \"more/**/*.yaml\" --budget 90% --baseline peaks.json --max-growth 2%"},
+    {"study", "headroom study configs/studies/rlhf-fragmentation.yaml --resume cells.jsonl --html study.html"},
     {"compare", "headroom compare run.yaml recorded.json"},
     {"replay", "headroom replay snapshot.pickle.gz --limit 76GiB --setting expandable_segments:True"},
 }};

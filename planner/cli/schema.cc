@@ -11,6 +11,7 @@
 #include "planner/writers/gate.h"
 #include "planner/writers/json.h"
 #include "planner/writers/recorded_schemas.h"
+#include "planner/writers/study/study.h"
 
 namespace headroom::cli {
 namespace {
@@ -21,7 +22,7 @@ struct Schema {
 };
 
 /// A command's name stands for what its --json writes.
-constexpr std::array<Schema, 10> kSchemas = {{
+constexpr std::array<Schema, 11> kSchemas = {{
     {"job", [] { return std::string(jobfile::job_schema()); }},
     {"report", [] { return std::string(writers::report_schema()); }},
     {"estimate", [] { return std::string(writers::report_schema()); }},
@@ -32,6 +33,7 @@ constexpr std::array<Schema, 10> kSchemas = {{
     {"replay", [] { return std::string(writers::replay_schema()); }},
     {"compare", [] { return std::string(writers::compare_schema()); }},
     {"check", [] { return std::string(writers::gate_schema()); }},
+    {"study", [] { return std::string(writers::study_schema()); }},
 }};
 
 }  // namespace
@@ -39,7 +41,7 @@ constexpr std::array<Schema, 10> kSchemas = {{
 Command schema_command() {
   return {"schema",
           "prints a JSON Schema: of the own job file, or of what a command's --json writes",
-          {{"NAME", "", "job (the default), report, check, or a command: estimate, simulate, plan, solve, explain, replay, compare"}},
+          {{"NAME", "", "job (the default), report, check, or a command: estimate, simulate, plan, solve, explain, replay, compare, study"}},
           0,
           schema};
 }

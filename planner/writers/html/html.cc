@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "models/base/embedded.h"
+#include "planner/writers/html/page.h"
 #include "planner/writers/report_json.h"
 
 namespace headroom {
@@ -36,12 +37,15 @@ std::string inside_script(std::string_view json) {
 
 }  // namespace
 
-std::string html_page(std::string_view reports) {
-  const std::string_view page = embedded_html().front().text;
+std::string page_with(std::string_view page, std::string_view json) {
   const std::size_t at = page.find(kPlace);
   std::string out(page.substr(0, at));
-  out += "{\"reports\":[" + inside_script(reports) + "]}";
+  out += inside_script(json);
   return out += page.substr(at + kPlace.size());
+}
+
+std::string html_page(std::string_view reports) {
+  return page_with(embedded_html().front().text, "{\"reports\":[" + std::string(reports) + "]}");
 }
 
 std::string html(std::span<const Report> reports) {
