@@ -169,5 +169,19 @@ cluster: {gpus_per_node: 2}
   EXPECT_EQ(rm->job.role("actor")->head, HeadKind::sequence_classification);
 }
 
+// Trajectories may be as many steps old: responses of as many steps are generated at once.
+TEST(NemoReader, GeneratesAheadAsFarAsTrajectoriesMayBeOld) {
+  std::vector<std::string> words = {"policy.generation.colocated.enabled=false",
+                                    "policy.generation.colocated.resources.gpus_per_node=4",
+                                    "grpo.async_grpo.enabled=true"};
+  const Result<ReadJob> next = test::read_nemo("0.6.0", words);
+  ASSERT_TRUE(next) << next.error().text();
+  EXPECT_EQ(next->job.batch.generated_ahead, 0);
+  words.emplace_back("grpo.async_grpo.max_trajectory_age_steps=8");
+  const Result<ReadJob> ahead = test::read_nemo("0.6.0", words);
+  ASSERT_TRUE(ahead) << ahead.error().text();
+  EXPECT_EQ(ahead->job.batch.generated_ahead, 8);
+}
+
 }  // namespace
 }  // namespace headroom
