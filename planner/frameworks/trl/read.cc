@@ -112,6 +112,8 @@ void leave_open(Values& v, Settings& s) {
   open(s.trainer == Trainer::rloo && !s.since(0, 22), "num_generations", "RLOO of releases before 0.22");
   open(s.generates() && s.evaluates(), s.eval_strategy != "no" ? "eval_strategy" : "evaluation_strategy",
        "generation of an evaluation");
+  open(!s.deepspeed.optimizer.empty() && s.deepspeed.optimizer != "Adam" && s.deepspeed.optimizer != "AdamW",
+       "ds.optimizer.type", "DeepSpeed's optimizer " + s.deepspeed.optimizer.substr(0, 40));
   constexpr std::string_view kOptimizers[] = {
       "", "adamw_torch", "adamw_torch_fused", "adamw_hf", "adamw_8bit", "adamw_bnb_8bit", "sgd"};
   const bool known =
@@ -221,7 +223,6 @@ Result<ReadJob> read_run(const JobInput& input, const JobOptions& options) {
   settings::take_options(s, options);
   s.deepspeed.given = laid.layers.given("ds");
   const JobInput::File& first = sources.command != nullptr ? *sources.command : *sources.trainers.front();
-  if (s.max_steps && *s.max_steps < 0) s.max_steps.reset();
   derive(s);
   if (!values.failed()) leave_open(values, s);
   find_models(values, s, options, first);

@@ -33,14 +33,14 @@ struct Launcher {
   std::optional<std::int64_t> processes;  ///< of all machines
   std::int64_t machines = 1;
   std::string mixed_precision;
-  bool use_deepspeed = false, use_fsdp = false, multi_gpu = false;
+  bool use_deepspeed = false, use_fsdp = false;
   // DeepSpeed.
   std::int64_t stage = 2;
   std::string offload_optimizer = "none", offload_parameters = "none", accumulation;
   bool zero3_init = true;
   // FSDP.
   std::int64_t fsdp_version = 1;
-  std::string reshard = "true", wrap_policy, state_dict = "FULL_STATE_DICT", classes, backward_prefetch;
+  std::string reshard = "true", wrap_policy, state_dict = "FULL_STATE_DICT";
   std::string sharding_strategy;
   bool offload_params = false, fsdp_checkpointing = false, forward_prefetch = false, ram_efficient = true;
 };
@@ -87,7 +87,7 @@ struct Settings : settings::TableSettings {
   std::shared_ptr<const Architecture> model, reward_model;
   std::string model_name, reward_name, sft_model, reward_path;
   std::int64_t batch = 8, accum = 1, prompt = 1, response = 256;
-  std::optional<std::int64_t> max_prompt, max_length, generation_batch, precompute_batch, max_steps;
+  std::optional<std::int64_t> max_prompt, max_length, generation_batch, precompute_batch;
   std::optional<std::int64_t> given_steps_per_generation;
   std::int64_t pad_to = 1;
   std::int64_t num_generations = 8, num_iterations = 1;
@@ -125,7 +125,6 @@ struct Settings : settings::TableSettings {
   std::string packing_strategy;
   std::string save_strategy = "steps";
   double save_steps = 500;
-  bool save_only_model = false;
   std::string resume;
   DType half_ = DType::bf16;  ///< of autocast and of DeepSpeed's weights
 
