@@ -46,7 +46,13 @@ LAUNCHES = {
     "PPO": (PPO, []),
     "GRPO, adapters": (GRPO + " actor_rollout_ref.model.lora_rank=32 actor_rollout_ref.model.lora_alpha=32"
                        " actor_rollout_ref.rollout.load_format=safetensors", []),
+    "GRPO, Megatron": (GRPO + " actor_rollout_ref.actor.megatron.tensor_model_parallel_size=2"
+                       " actor_rollout_ref.ref.megatron.tensor_model_parallel_size=2", []),
 }
+
+
+def configuration(name):
+    return "ppo_megatron_trainer" if "Megatron" in name else "ppo_trainer"
 
 
 class Anything:
@@ -259,14 +265,14 @@ def validate(config):
 def words_of_script(text):
     text = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#"))
     words = shlex.split(text.replace("\\\n", " "))
-    return [word for word in words[words.index("verl.trainer.main_ppo") + 1:] if word != "$@"]
+    return [word for word in words[words.index("verl.trainer.main_ppo") + 1:] if word != "$@" and not word.startswith("--config-name")]
 
 
-def written(headroom, release, launch, fixed):
+def written(headroom, release, start, launch, fixed):
     folder = tempfile.mkdtemp()
     script = os.path.join(folder, "run.sh")
     with open(script, "w") as out:
-        out.write("python3 -m verl.trainer.main_ppo " + COMMON + launch + "\n")
+        out.write(f"python3 -m verl.trainer.main_ppo --config-name={start} " + COMMON + launch + "\n")
     paths = {form: os.path.join(folder, "best." + form) for form in ("overrides", "script", "yaml")}
     command = [headroom, "plan", script, "--gpu", "h100", "--quiet", "--set", "headroom.versions.verl=" + release]
     for knob in fixed:
@@ -283,18 +289,19 @@ def one(source, release, headroom, name):
     """One launch under one release, in a process of its own: prints a row's cells."""
     load(source)
     launch, fixed = LAUNCHES[name]
+    start = configuration(name)
     base = shlex.split(COMMON + launch)
-    texts = written(headroom, release, launch, fixed)
+    texts = written(headroom, release, start, launch, fixed)
     changed = [shlex.split(line)[0] for line in texts["overrides"].split("\n") if line and line[0] != "#"]
-    made = validate(composed(source, base + changed))
-    validate(composed(source, words_of_script(texts["script"])))
+    made = validate(composed(source, base + changed, start))
+    validate(composed(source, words_of_script(texts["script"]), start))
     over = OmegaConf.create(texts["yaml"])
-    if "ppo_trainer" not in list(over.pop("defaults")):
+    if start not in list(over.pop("defaults")):
         raise Refused("the YAML stands over nothing of verl's")
     OmegaConf.set_struct(over, False)
     for own in ("hydra", "headroom"):
         over.pop(own, None)
-    config = composed(source, [])
+    config = composed(source, [], start)
     OmegaConf.set_struct(config, False)
     validate(OmegaConf.merge(config, over))
     print(" | ".join([release, name, " ".join(changed) or "nothing", ", ".join(made) or "no dataclasses", "accepted"]))
