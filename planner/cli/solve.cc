@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <ostream>
 #include <utility>
 
@@ -38,6 +39,14 @@ Result<Knob> find_knob(const Run& run, const std::string& text) {
             .key = name});
 }
 
+std::string beyond_text(const search::Solution& solution) {
+  if (!solution.beyond) return "";
+  const search::Tried& beyond = *solution.beyond;
+  if (beyond.outcome.spare >= 0) return fmt::format(" ({} does not fit)", beyond.value);
+  return fmt::format(" ({} does not fit: {} short in {})", beyond.value, format_gib(-beyond.outcome.spare),
+                     beyond.outcome.limiting_phase);
+}
+
 }  // namespace
 
 Command solve_command() {
@@ -51,20 +60,30 @@ Command solve_command() {
 }
 
 int solve(const Arguments& arguments, Streams& streams) {
-  return solve(arguments, streams, simulating_executor());
+  return solve(arguments, streams, searching_executor(), simulating_executor());
 }
 
-int solve(const Arguments& arguments, Streams& streams, const Executor& executor) {
+int solve(const Arguments& arguments, Streams& streams, const Executor& quick, const Executor& executor) {
   const Common& common = arguments.common;
   HEADROOM_CLI_ASSIGN(const Run run, load_run(arguments.text("CONFIG"), common, streams), streams);
   HEADROOM_CLI_ASSIGN(const Knob knob, find_knob(run, arguments.text("KNOB")), streams);
   const search::Setup setup = run.setup();
-  const Result<search::Solution> solution = search::solve(setup, knob, arguments.has("--smallest"), executor);
+  const auto trying = [&](const Executor& with) {
+    return [&](const std::string& value) {
+      const Result<Report> report = search::evaluate(setup, std::array{Choice{knob.name, value}}, with);
+      search::Outcome outcome;
+      if (report) return search::outcome_of(*report);
+      outcome.refusal = report.error().text();
+      return outcome;
+    };
+  };
+  const Result<search::Solution> solution =
+      search::solve(knob.name, knob.values, arguments.has("--smallest"), trying(quick), trying(executor));
   if (!solution) {
     streams.err << "headroom: " << solution.error().text() << "\n";
     return kOver;
   }
-  const std::vector<Choice> choices = {{knob.name, solution->value}};
+  const std::vector<Choice> choices = {{knob.name, solution->fits.value}};
   HEADROOM_CLI_ASSIGN(Report report, search::evaluate(setup, choices, executor), streams);
   leave_undetermined(report, run.read.job.not_modelled);
   Written written;
@@ -72,11 +91,10 @@ int solve(const Arguments& arguments, Streams& streams, const Executor& executor
   Common others = common;
   if (others.json)
     written.add(write_output(*std::exchange(others.json, {}),
-                             writers::solution_json(report, knob.name, solution->value, solution->next), streams));
+                             writers::solution_json(report, knob.name, *solution), streams));
   written.add(write_reports(std::span(&report, 1), others, streams));
   if (!common.quiet && !takes_standard_output(common)) {
-    streams.out << fmt::format("{} = {}{}\n", knob.name, solution->value,
-                               solution->next ? fmt::format(" ({} does not fit)", *solution->next) : "")
+    streams.out << fmt::format("{} = {}{}\n", knob.name, solution->fits.value, beyond_text(*solution))
                 << writers::verdict(report) << "\n";
   }
   return written.finish(verdict_code(report), streams);

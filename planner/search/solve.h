@@ -1,22 +1,34 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "planner/search/evaluator.h"
 
 namespace headroom::search {
 
-struct Solution {
+/// A value and what comes of it.
+struct Tried {
   std::string value;
   Outcome outcome;
-  std::optional<std::string>
-      next;  ///< the next value tried beyond, which does not fit; none: the last there is
 };
 
-/// The last value of `knob`, in its order, with which the run fits (`smallest`: the first). Whole numbers are
-/// then refined between the last candidate that fits and the next one, as far as the framework takes values
-/// between them. Errors: none fits (the message says by how much the best misses).
-Result<Solution> solve(const Setup& setup, const Knob& knob, bool smallest, const Executor& executor);
+struct Solution {
+  Tried fits;
+  std::optional<Tried> beyond;  ///< the next value there is: it does not fit; none: the last there is fits
+};
+
+/// What comes of a value.
+using TryValue = std::function<Outcome(const std::string& value)>;
+
+/// The last of `values`, in their order, with which the run fits by `exact` (`smallest`: the first). `quick` never
+/// says that more is taken than `exact` finds, so values with which the run does not fit by it are passed over.
+/// Whole numbers, and fractions in hundredths, are then refined between that value and the next one, until they
+/// lie one step apart or the framework takes nothing between them: by what is to spare at both, so that a few exact
+/// runs do. Errors: none fits (the message says by how much the best misses, where), nothing can run.
+Result<Solution> solve(const std::string& knob, std::vector<std::string> values, bool smallest,
+                       const TryValue& quick, const TryValue& exact);
 
 }  // namespace headroom::search

@@ -33,7 +33,8 @@ const char* report_schema() {
     "devices": {"type": "array", "items": {"$ref": "#/$defs/device"}},
     "solved": {"type": "object", "required": ["knob", "value"], "additionalProperties": false,
                "properties": {"knob": {"type": "string"}, "value": {"type": "string"},
-                              "next_that_does_not_fit": {"type": "string"}}},
+                              "next_that_does_not_fit": {"type": "string"},
+                              "fits": {"$ref": "#/$defs/tried"}, "beyond": {"$ref": "#/$defs/tried"}}},
     "search": {"$ref": "#/$defs/search"},
     "choices": {"type": "array", "items": {"$ref": "#/$defs/choice"}},
     "reasons": {"type": "array", "items": {"$ref": "#/$defs/reason"}},
@@ -47,6 +48,15 @@ const char* report_schema() {
         "kv_cache", "temporaries", "communication", "gathered_parameters", "staging", "allocator_slack", "context",
         "communicators", "workspaces", "engine_weights", "engine_kv", "engine_graphs", "engine_other", "other"]},
       "additionalProperties": {"type": "integer"}
+    },
+    "tried": {
+      "type": "object",
+      "required": ["value", "fits", "peak_device", "spare_bytes", "limiting_phase"],
+      "additionalProperties": false,
+      "properties": {
+        "value": {"type": "string"}, "fits": {"type": "boolean"}, "peak_device": {"type": "integer"},
+        "spare_bytes": {"type": "integer"}, "limiting_phase": {"type": "string"}
+      }
     },
     "warning": {
       "type": "object",

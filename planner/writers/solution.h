@@ -1,14 +1,14 @@
 #pragma once
 
-#include <optional>
 #include <string>
 
+#include "planner/search/solve.h"
 #include "simulator/report/report.h"
 
 namespace headroom::writers {
 
-/// The report of the run with the value found, and `solved`: the knob, the value, the next one that does not fit.
-std::string solution_json(const Report& report, const std::string& knob, const std::string& value,
-                          const std::optional<std::string>& next);
+/// The report of the run with the value found, and `solved`: the knob, the value, and both sides: what fits and the
+/// next value, which does not.
+std::string solution_json(const Report& report, const std::string& knob, const search::Solution& solution);
 
 }  // namespace headroom::writers
