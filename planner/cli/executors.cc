@@ -9,6 +9,24 @@
 #include "simulator/phases/device_run.h"
 
 namespace headroom::cli {
+namespace {
+
+/// Books by kind of GPU.
+class Shelf {
+ public:
+  std::shared_ptr<closed_form::CostBook> book(const Hardware& hardware) {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<closed_form::CostBook>& known = books_[hardware.name];
+    if (!known) known = std::make_shared<closed_form::CostBook>(hardware);
+    return known;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<closed_form::CostBook>> books_;
+};
+
+}  // namespace
 
 const Executor& closed_form_executor() {
   static const Executor executor = closed_form::estimate;
@@ -23,21 +41,18 @@ const Executor& simulating_executor() {
 }
 
 Executor searching_executor() {
-  struct Shelf {
-    std::mutex mutex;
-    std::map<std::string, MakeTrainer> trainers;  ///< by kind of GPU
+  return planning_executors().quick;
+}
+
+search::Executors planning_executors() {
+  const auto shelf = std::make_shared<Shelf>();
+  const auto recalling = [shelf](bool keeps_cache) -> Executor {
+    return [shelf, keeps_cache](const Job& job, const Hardware& hardware) {
+      if (!closed_form::recalls(job)) return closed_form::estimate(job, hardware);
+      return run_on_device(job, hardware, closed_form::recalled(shelf->book(hardware), keeps_cache), "closed_form");
+    };
   };
-  return [shelf = std::make_shared<Shelf>()](const Job& job, const Hardware& hardware) {
-    if (!closed_form::recalls(job)) return closed_form::estimate(job, hardware);
-    const MakeTrainer* trainer = nullptr;
-    {
-      const std::lock_guard lock(shelf->mutex);
-      MakeTrainer& known = shelf->trainers[hardware.name];
-      if (!known) known = closed_form::recalled(std::make_shared<closed_form::CostBook>(hardware));
-      trainer = &known;
-    }
-    return run_on_device(job, hardware, *trainer, "closed_form");
-  };
+  return {.quick = recalling(true), .exact = simulating_executor(), .own = recalling(false)};
 }
 
 }  // namespace headroom::cli

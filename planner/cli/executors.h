@@ -1,5 +1,6 @@
 #pragma once
 
+#include "planner/search/plan.h"
 #include "simulator/report/executor.h"
 
 namespace headroom::cli {
@@ -13,5 +14,8 @@ const Executor& simulating_executor();
 /// (closed_form::CostBook). Each call gives an executor with books of its own; it may be called from several
 /// threads.
 Executor searching_executor();
+
+/// The same with what a plan needs beside it, from the same books.
+search::Executors planning_executors();
 
 }  // namespace headroom::cli

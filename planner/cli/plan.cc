@@ -45,7 +45,7 @@ Result<search::PlanOptions> plan_options(const Arguments& arguments) {
 }
 
 Result<Searched> search_run(const Arguments& arguments, const Common& common, Streams& streams,
-                            const Executor& fast, const Executor& exact) {
+                            search::Executors executors) {
   Searched out;
   HEADROOM_ASSIGN(out.run, load_run(arguments.text("CONFIG"), common, streams));
   if (out.run.framework == nullptr || out.run.framework->knobs == nullptr)
@@ -54,14 +54,15 @@ Result<Searched> search_run(const Arguments& arguments, const Common& common, St
   if (!closed_form::recalls(out.run.read.job)) {
     options.search.most_evaluations = kSlowEvaluations;
     options.search.more_evaluations = kMoreSlowEvaluations;
+    executors.own = {};  // a program each: no tables
   }
   const std::vector<Knob> knobs = out.run.framework->knobs(out.run.read);
   const std::vector<std::string> vary = knob_requests(out.run, knobs, arguments.all("--vary")),
                                  fix = knob_requests(out.run, knobs, arguments.all("--fix"));
   HEADROOM_ASSIGN(const search::Space space, search::make_space(knobs, vary, fix));
-  Result<search::Plan> plan = search::make_plan(out.run.setup(), space, fast, exact, options);
+  Result<search::Plan> plan = search::make_plan(out.run.setup(), space, executors, options);
   if (!plan || plan->choices.empty()) {
-    HEADROOM_ASSIGN(out.input, predict(out.run, exact));
+    HEADROOM_ASSIGN(out.input, predict(out.run, executors.exact));
   }
   HEADROOM_ASSIGN(out.plan, std::move(plan));
   const auto add_other = [&](search::Outcome& outcome) {
@@ -88,15 +89,14 @@ std::vector<std::pair<std::int64_t, std::int64_t>> smaller_clusters(const Job& j
 }
 
 /// The plan on the fewest GPUs on which anything fits. Sizes that the framework refuses are passed over.
-Result<Searched> search_fewest(const Arguments& arguments, Streams& streams, const Executor& fast,
-                               const Executor& exact) {
+Result<Searched> search_fewest(const Arguments& arguments, Streams& streams, const search::Executors& executors) {
   HEADROOM_ASSIGN(const Run whole, load_run(arguments.text("CONFIG"), arguments.common, streams));
   Result<Searched> last = fail("no size of the cluster was tried");
   for (const auto& [nodes, gpus] : smaller_clusters(whole.read.job)) {
     Common common = arguments.common;
     common.nodes = nodes;
     common.gpus_per_node = gpus;
-    last = search_run(arguments, common, streams, fast, exact);
+    last = search_run(arguments, common, streams, executors);
     if (last && !last->plan.choices.empty()) break;
   }
   return last;
@@ -169,16 +169,16 @@ Command plan_command() {
 }
 
 int plan(const Arguments& arguments, Streams& streams) {
-  return plan(arguments, streams, searching_executor(), simulating_executor());
+  return plan(arguments, streams, planning_executors());
 }
 
-int plan(const Arguments& arguments, Streams& streams, const Executor& fast, const Executor& exact) {
+int plan(const Arguments& arguments, Streams& streams, const search::Executors& executors) {
   const Common& common = arguments.common;
   const bool to_output = std::any_of(kForms.begin(), kForms.end(),
                                      [&](const Form& form) { return arguments.find(form.flag) == "-"; });
   Result<Searched> searched = arguments.has("--min-gpus")
-                                  ? search_fewest(arguments, streams, fast, exact)
-                                  : search_run(arguments, common, streams, fast, exact);
+                                  ? search_fewest(arguments, streams, executors)
+                                  : search_run(arguments, common, streams, executors);
   if (!searched) return report_error(searched.error(), streams);
   const search::Plan& found = searched->plan;
   Written written;

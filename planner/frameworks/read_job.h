@@ -97,6 +97,33 @@ struct Choice {
   bool operator==(const Choice&) const = default;
 };
 
+/// Phases of a run by what happens in them. A phase may be several.
+enum Activity : unsigned {
+  kGenerating = 1,  ///< an engine acts
+  kScoring = 2,     ///< passes without gradients
+  kTraining = 4,
+  kResting = 8,  ///< none of these: models are built, moved, saved
+};
+inline constexpr unsigned kAllActivities = kGenerating | kScoring | kTraining | kResting;
+
+/// One end of a knob's values in their order.
+enum class End { none, first, last };
+
+/// What turning a knob does to phases of some activities. A search takes bounds from it, tests hold it against
+/// random configurations.
+struct Effect {
+  unsigned activities = kAllActivities;
+  bool seconds = true;   ///< their time may change
+  bool memory = true;    ///< what they take may change
+  End faster = End::none;  ///< towards this end no phase becomes slower
+  End frugal = End::none;  ///< towards this end no phase takes more device memory
+  /// Between the ends anything may be; only the fast end itself is faster than every other value.
+  bool fastest_at_end = false;
+  /// The share by which a faster value may be slower after all.
+  double slack = 0;
+  std::string_view role = {};  ///< only phases in which this role acts; empty: all
+};
+
 /// One thing that search may vary.
 struct Knob {
   std::string name;                 ///< what `--vary` and `--fix` call it
@@ -105,16 +132,9 @@ struct Knob {
   std::string current;              ///< the run's value
   std::vector<std::string> values;  ///< candidates that suit this run, the current one among them
   Choice needs = {};                ///< it matters only when that knob has that value; empty: always
-
-  /// What is known of the values' order, for a search to draw bounds from.
-  enum class Order {
-    none,        ///< nothing: every value is tried
-    rises,       ///< a later value never makes a step slower and never needs less memory in any phase
-    falls,       ///< ... an earlier value
-    window,      ///< a later value never makes a step slower; memory may miss on either side
-    exact_only,  ///< the values differ in the simulator alone
-  };
-  Order order = Order::none;
+  /// Phases that none of them names are not touched. Empty: nothing is known, it may change everything.
+  std::vector<Effect> effects = {};
+  bool exact_only = false;  ///< the values differ in the simulator alone
 };
 
 /// What a written configuration says about itself in its first lines.

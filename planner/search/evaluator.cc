@@ -9,7 +9,7 @@
 namespace headroom::search {
 namespace {
 
-constexpr std::size_t kWorthAThread = 8;  // points: fewer run on the caller's thread
+constexpr std::size_t kWorthAThread = 2;  // points: fewer run on the caller's thread
 
 }  // namespace
 

@@ -20,13 +20,41 @@ double step_seconds(const DeviceReport& device) {
   return seconds;
 }
 
-void note(std::vector<PhaseSpare>& phases, const std::string& name, Bytes spare) {
+PhaseOutcome& of_phase(std::vector<PhaseOutcome>& phases, const std::string& name) {
   const auto known = std::find_if(phases.begin(), phases.end(),
-                                  [&](const PhaseSpare& phase) { return phase.phase == name; });
-  if (known == phases.end())
-    phases.push_back({name, spare});
-  else
-    known->spare = std::min(known->spare, spare);
+                                  [&](const PhaseOutcome& phase) { return phase.phase == name; });
+  if (known != phases.end()) return *known;
+  return phases.emplace_back(PhaseOutcome{name, std::numeric_limits<Bytes>::max(), 0, 0, 0, false});
+}
+
+Bytes idle_cache(const PhaseReport& phase) {
+  Bytes idle = 0;
+  for (const ProcessPhase& process : phase.processes)
+    if (process.peak_reserved <= process.reserved_start)
+      idle += std::max<Bytes>(0, process.reserved_start - process.allocated_start);
+  return idle;
+}
+
+/// Adds what a device's phases did. Seconds count where no earlier device had the phase.
+void note(const Report& report, const DeviceReport& device, std::vector<PhaseOutcome>& phases) {
+  const std::vector<PhaseOutcome> others = phases;
+  const int last = device.phases.empty() ? 0 : device.phases.back().step;
+  for (const PhaseReport& phase : device.phases) {
+    PhaseOutcome& out = of_phase(phases, phase.phase);
+    if (const Bytes left = spare(report, device, phase); left < out.spare) {
+      out.spare = left;
+      out.idle = idle_cache(phase);
+    }
+    out.runs_out = out.runs_out || runs_out(phase);
+    if (runs_out(phase)) {
+      out.spare = std::min<Bytes>(out.spare, -1);
+      out.idle = 0;
+    }
+    out.host = std::max(out.host, phase.peak_host);
+    const bool known = std::any_of(others.begin(), others.end(),
+                                   [&](const PhaseOutcome& other) { return other.phase == phase.phase; });
+    if (!known && phase.step == last) out.seconds += phase.seconds;
+  }
 }
 
 int compare_seconds(double a, double b) {
@@ -48,9 +76,9 @@ Outcome outcome_of(const Report& report) {
   }
   for (const DeviceReport& device : report.devices) {
     out.seconds = std::max(out.seconds, step_seconds(device));
+    note(report, device, out.phases);
     for (const PhaseReport& phase : device.phases) {
       out.peak_host = std::max(out.peak_host, phase.peak_host);
-      note(out.phases, phase.phase, spare(report, device, phase));
       out.breaks = out.breaks || runs_out(phase);
     }
   }

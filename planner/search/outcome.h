@@ -8,10 +8,14 @@
 
 namespace headroom::search {
 
-/// What a kind of phase leaves on its most loaded GPU: the least of budget − peak − margin over its steps.
-struct PhaseSpare {
+/// A kind of phase, of all its steps and devices.
+struct PhaseOutcome {
   std::string phase;
-  Bytes spare = 0;
+  Bytes spare = 0;     ///< the least of budget − peak − margin, on the most loaded GPU
+  Bytes idle = 0;      ///< of what it takes there: cached before it began, by processes that took no more
+  double seconds = 0;  ///< in the last step run, on the first device that has it
+  Bytes host = 0;      ///< peak of a node's host memory
+  bool runs_out = false;  ///< a process does not get through it
 };
 
 /// What decides between configurations.
@@ -29,7 +33,7 @@ struct Outcome {
   std::string limiting_phase;
   /// Of a step once optimizer states exist (the last step run); 0 where the run breaks before.
   double seconds = 0;
-  std::vector<PhaseSpare> phases;  ///< in order of first appearance
+  std::vector<PhaseOutcome> phases;  ///< in order of first appearance
 };
 
 /// From a judged report. `spare` also covers a process that runs out of memory without passing the budget (an

@@ -26,11 +26,24 @@ bool alike(const Outcome& a, const Outcome& b) {
 
 /// In every phase at least as much as `other`.
 bool needs_no_less(const Outcome& one, const Outcome& other) {
-  return std::all_of(other.phases.begin(), other.phases.end(), [&](const PhaseSpare& phase) {
+  return std::all_of(other.phases.begin(), other.phases.end(), [&](const PhaseOutcome& phase) {
     const auto same = std::find_if(one.phases.begin(), one.phases.end(),
-                                   [&](const PhaseSpare& mine) { return mine.phase == phase.phase; });
+                                   [&](const PhaseOutcome& mine) { return mine.phase == phase.phase; });
     return same != one.phases.end() && same->spare <= phase.spare;
   });
+}
+
+/// One configuration by the exact executor, as a choice.
+Result<PlanChoice> confirmed_choice(const Setup& setup, const Space& space, const Executor& exact,
+                                    const Point& point) {
+  PlanChoice choice;
+  choice.choices = space.choices(point);
+  HEADROOM_ASSIGN(choice.settings, setup.framework->settings_of(*setup.read, choice.choices));
+  HEADROOM_ASSIGN(Report report, evaluate(setup, choice.choices, exact));
+  choice.outcome = outcome_of(report);
+  choice.report = std::move(report);
+  choice.confirmed = true;
+  return choice;
 }
 
 /// Runs a search's leaders by the exact executor until enough of them hold.
@@ -52,15 +65,7 @@ class Confirmation {
     }
   }
 
-  /// One more configuration that the exact executor ran: a choice, when it fits.
-  void add(const Point& point) {
-    if (Result<PlanChoice> choice = run_exactly(point); choice && choice->outcome.fits)
-      fits.push_back(std::move(*choice));
-  }
-
   std::vector<PlanChoice> fits, misses;
-  std::map<Point, Outcome> ran;  ///< by the exact executor
-  std::optional<Outcome> first;  ///< of the run itself, when it can run
   bool exhausted = false;
   std::size_t tried() const { return tried_.size(); }
 
@@ -112,21 +117,10 @@ class Confirmation {
     return next;
   }
 
-  Result<PlanChoice> run_exactly(const Point& point) const {
-    PlanChoice choice;
-    choice.choices = space_.choices(point);
-    HEADROOM_ASSIGN(choice.settings, setup_.framework->settings_of(*setup_.read, choice.choices));
-    HEADROOM_ASSIGN(Report report, evaluate(setup_, choice.choices, exact_));
-    choice.outcome = outcome_of(report);
-    choice.report = std::move(report);
-    choice.confirmed = true;
-    return choice;
-  }
-
   void confirm(const std::vector<Point>& points) {
     std::vector<Result<PlanChoice>> choices(points.size(), PlanChoice{});
     parallel_for(points.size(), static_cast<unsigned>(points.size()),
-                 [&](std::size_t i) { choices[i] = run_exactly(points[i]); });
+                 [&](std::size_t i) { choices[i] = confirmed_choice(setup_, space_, exact_, points[i]); });
     for (std::size_t i = 0; i < points.size(); ++i) {
       tried_.insert(points[i]);
       if (!choices[i]) {
@@ -134,13 +128,11 @@ class Confirmation {
         continue;
       }
       const Outcome& outcome = choices[i]->outcome;
-      ran.emplace(points[i], outcome);
       const Outcome quick = search_.learn(points[i], outcome);
       if (!outcome.fits) {
         missed_.insert(points[i]);
         if (quick.valid) missed_quick_.push_back(quick);
       }
-      if (points[i] == space_.current()) first = outcome;
       (outcome.fits ? fits : misses).push_back(std::move(*choices[i]));
     }
   }
@@ -192,67 +184,69 @@ Status add_nearest(const Setup& setup, const Space& space, const Findings& findi
   return {};
 }
 
-/// Decides the whole space against the best confirmed, and adds what is faster, or as fast with fewer changes.
-void prove(const Setup& setup, const Space& space, const Evaluator& quick, const Executor& exact,
-           const PlanOptions& options, Confirmation& confirmation, Plan& plan) {
-  const Evaluate run_exactly = [&](std::span<const Point> points) {
-    return Evaluator(setup, space, exact)(points);
-  };
-  Prover prover(space, std::cref(quick), run_exactly, options.proof);
-  std::optional<Found> winner;
-  for (const auto& [point, outcome] : confirmation.ran) {
-    prover.learn(point, outcome);
-    if (!outcome.fits) continue;
-    const Outcome fast = quick(std::span(&point, 1)).front();
-    if (!winner || fast.seconds < winner->quick.seconds) winner = Found{point, outcome, fast};
+/// Decides the whole space by tables. The winner and, of it, the version with the fewest changes become choices.
+Status prove(const Setup& setup, const Space& space, const Executors& executors, const PlanOptions& options,
+             Plan& plan) {
+  const Evaluator own(setup, space, executors.own), quick(setup, space, executors.quick);
+  const Evaluator exact(setup, space, executors.exact);
+  GroupTables tables(space, phase_groups(setup.read->job, space), std::cref(own), setup.limits.host_budget);
+  Prover prover(space, tables, std::cref(quick), std::cref(exact), options.proof);
+  plan.proof = prover.run();
+  if (!plan.proof->winning) return {};
+  const Found& winner = *plan.proof->winning;
+  const std::optional<Found> fewest = fewest_changes(space, std::cref(quick), std::cref(exact), winner);
+  if (fewest) {
+    HEADROOM_ASSIGN(PlanChoice choice, confirmed_choice(setup, space, executors.exact, fewest->point));
+    choice.fewest = true;
+    plan.choices.push_back(std::move(choice));
   }
-  plan.proof = prover.run(winner);
-  if (plan.proof->evaluated == 0) plan.proof.reset();  // too many combinations without an order
-  if (plan.proof && plan.proof->found) {
-    winner = plan.proof->found;
-    confirmation.add(winner->point);
+  if (!fewest || !alike(fewest->outcome, winner.outcome)) {
+    HEADROOM_ASSIGN(PlanChoice choice, confirmed_choice(setup, space, executors.exact, winner.point));
+    choice.fewest = !fewest;
+    plan.choices.push_back(std::move(choice));
   }
-  if (!winner) return;
-  const std::optional<Found> fewest = fewest_changes(space, quick, run_exactly, *winner);
-  if (!fewest) return;
-  const std::vector<Choice> changes = space.choices(fewest->point);
-  const auto same = [&](const PlanChoice& choice) { return choice.choices == changes; };
-  if (std::none_of(confirmation.fits.begin(), confirmation.fits.end(), same)) confirmation.add(fewest->point);
-  for (PlanChoice& choice : confirmation.fits) choice.fewest = same(choice);
+  return {};
+}
+
+/// Looks for leaders and confirms them.
+Status climb(const Setup& setup, const Space& space, const Executors& executors, const PlanOptions& options,
+             Plan& plan) {
+  const Evaluator quick(setup, space, executors.quick);
+  Search search(space, std::cref(quick), options.search);
+  Confirmation confirmation(setup, space, executors.exact, options, search);
+  const Findings findings = confirmation.run();
+  plan.evaluated = findings.evaluated;
+  plan.pruned = findings.pruned;
+  plan.feasible = static_cast<std::int64_t>(findings.feasible.size());
+  plan.tried = static_cast<std::int64_t>(confirmation.tried());
+  plan.exhausted = confirmation.exhausted;
+  if (findings.evaluated == 0) {
+    HEADROOM_ASSIGN(const Report report, evaluate(setup, space.choices(space.current()), executors.quick));
+    return fail("no configuration of the space can run");
+  }
+  plan.confirmed = static_cast<std::int64_t>(confirmation.fits.size());
+  for (PlanChoice& choice : confirmation.fits) {
+    const auto same = [&](const PlanChoice& other) { return alike(other.outcome, choice.outcome); };
+    if (std::none_of(plan.choices.begin(), plan.choices.end(), same)) plan.choices.push_back(std::move(choice));
+  }
+  sort_and_cut(plan.choices, options);
+  if (plan.choices.empty()) return add_nearest(setup, space, findings, options, std::move(confirmation.misses), plan);
+  return {};
 }
 
 }  // namespace
 
-Result<Plan> make_plan(const Setup& setup, const Space& space, const Executor& fast, const Executor& exact,
+Result<Plan> make_plan(const Setup& setup, const Space& space, const Executors& executors,
                        const PlanOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  const Evaluator evaluator(setup, space, fast);
-  Search search(space, std::cref(evaluator), options.search);
-  Confirmation confirmation(setup, space, exact, options, search);
-  const Findings findings = confirmation.run();
   Plan plan;
-  plan.space = findings.space;
-  plan.evaluated = findings.evaluated;
-  plan.pruned = findings.pruned;
-  plan.feasible = static_cast<std::int64_t>(findings.feasible.size());
-  if (options.prove && options.search.objective == Objective::time)
-    prove(setup, space, evaluator, exact, options, confirmation, plan);
-  plan.tried = static_cast<std::int64_t>(confirmation.tried());
-  plan.confirmed = static_cast<std::int64_t>(confirmation.fits.size());
-  plan.exhausted = confirmation.exhausted;
-  if (findings.evaluated == 0) {
-    HEADROOM_ASSIGN(const Report report, evaluate(setup, space.choices(space.current()), fast));
-    return fail("no configuration of the space can run");
-  }
-  if (confirmation.first && space.choices(space.current()).empty())
-    plan.now = *confirmation.first;
-  else if (const Result<Report> now = evaluate(setup, {}, exact))
-    plan.now = outcome_of(*now);
-  plan.choices = std::move(confirmation.fits);
-  sort_and_cut(plan.choices, options);
+  plan.space = space.size();
+  if (options.prove && executors.own && options.search.objective == Objective::time)
+    HEADROOM_TRY(prove(setup, space, executors, options, plan));
+  const bool decided = plan.proof && plan.proof->winning;
+  if (!decided) HEADROOM_TRY(climb(setup, space, executors, options, plan));
+  if (const Result<Report> now = evaluate(setup, {}, executors.exact)) plan.now = outcome_of(*now);
   mark_pareto(plan.choices);
-  if (plan.choices.empty())
-    HEADROOM_TRY(add_nearest(setup, space, findings, options, std::move(confirmation.misses), plan));
   plan.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return plan;
 }

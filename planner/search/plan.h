@@ -34,6 +34,15 @@ struct Plan {
   double seconds = 0;          ///< spent searching
 };
 
+/// What configurations are run by.
+struct Executors {
+  Executor quick;  ///< never more memory than `exact` finds
+  Executor exact;  ///< decides what fits
+  /// As `quick`, with phases that depend on nothing but what touches them, so that the whole space can be decided by
+  /// tables (`Prover`). Empty: not known for this run.
+  Executor own = {};
+};
+
 struct PlanOptions {
   Options search;
   std::size_t top = 5;
@@ -42,17 +51,17 @@ struct PlanOptions {
   ProofOptions proof;
 };
 
-/// Searches `space` with `fast` and confirms the leaders with `exact`, which alone decides what fits.
+/// Finds the best configurations of `space`; `executors.exact` alone decides what fits.
 ///
-/// Each confirmation teaches by how much the exact executor takes more, phase by phase, and ranks what is
-/// known anew: configurations that are expected not to fit then are passed over, and the search goes on. When
-/// nothing is expected to fit and nothing has, those that `fast` lets fit are tried all the same, the one
-/// that is expected to spare most first. It ends when the `top` best (and at least five) are confirmed, when everything that
-/// could fit was tried, or after `most_tries` exact runs. Then the whole space is decided (`Prover`): what it
-/// finds faster leads the choices. Of the best, the version with the fewest changes that comes within 2 % is
-/// added. The input itself is confirmed first and is among
-/// the candidates. Errors: none of the space's configurations can run at all (the first refusal is given).
-Result<Plan> make_plan(const Setup& setup, const Space& space, const Executor& fast, const Executor& exact,
+/// For the fastest step the whole space is decided (`Prover`) where that can be. Elsewhere, and where the proof ran
+/// out of what it was allowed, leaders of a search are confirmed: each confirmation teaches by how much the exact
+/// executor takes more, phase by phase, and ranks what is known anew; configurations that are expected not to fit
+/// then are passed over, and the search goes on. When nothing is expected to fit and nothing has, those that
+/// `quick` lets fit are tried all the same, the one that is expected to spare most first. It ends when the `top`
+/// best (and at least five) are confirmed, when everything that could fit was tried, or after `most_tries` exact
+/// runs. Of the best, the version with the fewest changes that comes within 2 % leads. The input itself is
+/// confirmed, too. Errors: none of the space's configurations can run at all (the first refusal is given).
+Result<Plan> make_plan(const Setup& setup, const Space& space, const Executors& executors,
                        const PlanOptions& options);
 
 }  // namespace headroom::search

@@ -6,9 +6,9 @@
 namespace headroom::search {
 namespace {
 
-const PhaseSpare* find(const std::vector<PhaseSpare>& phases, const std::string& name) {
+const PhaseOutcome* find(const std::vector<PhaseOutcome>& phases, const std::string& name) {
   const auto found =
-      std::find_if(phases.begin(), phases.end(), [&](const PhaseSpare& one) { return one.phase == name; });
+      std::find_if(phases.begin(), phases.end(), [&](const PhaseOutcome& one) { return one.phase == name; });
   return found == phases.end() ? nullptr : &*found;
 }
 
@@ -22,9 +22,9 @@ std::size_t distance(const Point& a, const Point& b) {
 
 void Slack::learn(const Point& point, const Outcome& quick, const Outcome& exact) {
   Sample sample{point, {}};
-  for (const PhaseSpare& ran : exact.phases)
-    if (const PhaseSpare* thought = find(quick.phases, ran.phase))
-      sample.more.push_back({ran.phase, std::max<Bytes>(0, thought->spare - ran.spare)});
+  for (const PhaseOutcome& ran : exact.phases)
+    if (const PhaseOutcome* thought = find(quick.phases, ran.phase))
+      sample.more.push_back({ran.phase, std::max<Bytes>(0, thought->spare - ran.spare), 0, 0, 0, false});
   if (!sample.more.empty()) samples_.push_back(std::move(sample));
 }
 
@@ -32,12 +32,12 @@ Outcome Slack::expected(const Point& point, Outcome quick) const {
   if (!quick.valid || samples_.empty()) return quick;
   std::vector<std::size_t> apart;
   for (const Sample& sample : samples_) apart.push_back(distance(point, sample.point));
-  for (const PhaseSpare& phase : quick.phases) {
+  for (const PhaseOutcome& phase : quick.phases) {
     std::size_t nearest = std::numeric_limits<std::size_t>::max();
     Bytes more = 0;
     for (std::size_t i = 0; i < samples_.size(); ++i) {
       if (apart[i] > nearest) continue;
-      const PhaseSpare* known = find(samples_[i].more, phase.phase);
+      const PhaseOutcome* known = find(samples_[i].more, phase.phase);
       if (known == nullptr) continue;
       more = apart[i] < nearest ? known->spare : std::max(more, known->spare);
       nearest = apart[i];

@@ -23,7 +23,7 @@ class Slack {
  private:
   struct Sample {
     Point point;
-    std::vector<PhaseSpare> more;  ///< bytes by phase
+    std::vector<PhaseOutcome> more;  ///< bytes by phase
   };
 
   std::vector<Sample> samples_;

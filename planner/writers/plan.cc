@@ -48,7 +48,7 @@ std::string proof_text(const search::Proof& proof) {
   part(proof.refused, "refused by the framework");
   part(proof.too_large, "do not fit by the closed form");
   part(proof.too_large_exactly, "do not fit in the simulator");
-  part(proof.slower, "are no faster than the best");
+  part(proof.slower, "are no faster than the best where they fit");
   out += fmt::format(" ({} run, {} simulated).\n", proof.evaluated, proof.exact_runs);
   if (proof.complete())
     out += proof.winner > 0 ? "By this model nothing in this space is faster than the best below.\n"
@@ -91,11 +91,15 @@ std::string settings_text(const std::vector<Setting>& settings, const std::vecto
 }
 
 std::string plan_table(const Plan& plan, Bytes budget) {
-  std::string out =
-      fmt::format("{} of {} configurations run in {:.2f} s ({} refused): {} fit {}", plan.evaluated,
-                  count(plan.space), plan.seconds, plan.pruned, plan.feasible, format_gib(budget));
-  out += fmt::format("; {} of {} tried in the simulator fit{}\n\n", plan.confirmed, plan.tried,
-                     plan.exhausted ? "" : ", where the search was cut off");
+  std::string out;
+  if (plan.evaluated > 0) {
+    out += fmt::format("{} of {} configurations run in {:.2f} s ({} refused): {} fit {}", plan.evaluated,
+                       count(plan.space), plan.seconds, plan.pruned, plan.feasible, format_gib(budget));
+    out += fmt::format("; {} of {} tried in the simulator fit{}\n\n", plan.confirmed, plan.tried,
+                       plan.exhausted ? "" : ", where the search was cut off");
+  } else {
+    out += fmt::format("{} configurations decided in {:.2f} s\n", count(plan.space), plan.seconds);
+  }
   if (plan.proof) out += proof_text(*plan.proof) + "\n";
   const bool none = plan.choices.empty();
   if (none) out += "None fits. These come closest, GiB:\n";

@@ -11,8 +11,8 @@ namespace {
 
 class RecalledTrainer final : public TrainerProcess {
  public:
-  RecalledTrainer(const Job& job, const Process& process, CostBook& book, std::int64_t rank)
-      : job_(job), process_(process), book_(book), rank_(rank) {}
+  RecalledTrainer(const Job& job, const Process& process, CostBook& book, std::int64_t rank, bool keeps_cache)
+      : job_(job), process_(process), book_(book), rank_(rank), keeps_cache_(keeps_cache) {}
 
   Status act(const Action& action, int step) override {
     if (action.role.empty() || !costs_something(action.verb)) return {};
@@ -38,7 +38,7 @@ class RecalledTrainer final : public TrainerProcess {
     // What the last pass left goes as the next one begins.
     if (real != nullptr) {
       unit->left = {};
-      books_.hold(live(), host(), false);
+      books_.hold(live(), host(), !keeps_cache_);
     }
     Breakdown peak = live(), host_peak = books_.host();
     peak[Component::temporaries] += rise;
@@ -48,7 +48,7 @@ class RecalledTrainer final : public TrainerProcess {
     if (real != nullptr) unit->left = left_by(*real, cost, action.verb == Verb::train);
     unit->held = cost.held;
     unit->host_held = cost.host_held;
-    books_.hold(live(), host(), cost.empties_cache);
+    books_.hold(live(), host(), cost.empties_cache || !keeps_cache_);
     seconds_ += seconds;
     return {};
   }
@@ -145,6 +145,7 @@ class RecalledTrainer final : public TrainerProcess {
   const Process& process_;
   CostBook& book_;
   std::int64_t rank_;
+  bool keeps_cache_;
   std::map<std::string, Unit> units_;
   TrainerBooks books_;
   Bytes buffer_ = 0;  ///< that passes grow and leave, until the optimizer is offloaded
@@ -163,12 +164,12 @@ bool recalls(const Job& job) {
   return engines && !inside;
 }
 
-MakeTrainer recalled(std::shared_ptr<CostBook> book) {
-  return [book = std::move(book), program = program_over(Fidelity::live_bytes)](
+MakeTrainer recalled(std::shared_ptr<CostBook> book, bool keeps_cache) {
+  return [book = std::move(book), keeps_cache, program = program_over(Fidelity::live_bytes)](
              const Job& job, const Process& process, const Pool& pool, const Hardware& hardware,
              std::int64_t rank) -> Result<std::unique_ptr<TrainerProcess>> {
     if (!recalls(job)) return program(job, process, pool, hardware, rank);
-    return std::make_unique<RecalledTrainer>(job, process, *book, rank);
+    return std::make_unique<RecalledTrainer>(job, process, *book, rank, keeps_cache);
   };
 }
 

@@ -15,7 +15,10 @@ namespace headroom::closed_form {
 /// Allocated peaks come to what the whole program gives, within 1 % (pipelines: 4 %, for a buffer that roles
 /// share and grow inside their passes); reserved may miss one FSDP1 unit, which a forward after a training has
 /// in flight beyond what the parts show.
-MakeTrainer recalled(std::shared_ptr<CostBook> book);
+/// `keeps_cache`: reserved memory stays until something empties the cache, as it does. Without it nothing stays
+/// cached after an action, so that what a phase takes depends on its own actions alone: never more than it
+/// really takes.
+MakeTrainer recalled(std::shared_ptr<CostBook> book, bool keeps_cache = true);
 
 /// Whether `recalled` knows the job's trainers by their parts: engines make the batches. A program that
 /// generates inside the trainer ties its roles together and is run for each configuration.

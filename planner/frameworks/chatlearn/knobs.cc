@@ -48,7 +48,7 @@ const Row kRows[] = {
      [](const Settings&, const std::string& v) { return Keys{{kPolicy + "free_gpu_memory.offload_weights", v}}; }},
     {"micro_batch", "sequences a GPU trains on at once", false, [](const Settings& s) { return !s.trainer.packing; },
      [](const Settings& s) { return shown(s.micro_batch); }, [](const Settings& s) { return settings::texts(settings::divisors(share(s))); },
-     [](const Settings&, const std::string& v) { return Keys{{"runtime_args.train_micro_batch_size", v}}; }},
+     [](const Settings&, const std::string& v) { return Keys{{"runtime_args.train_micro_batch_size", v}}; }, {{.activities = kTraining, .frugal = End::first}}},
     {"token_budget", "tokens a GPU trains on at once", false, [](const Settings& s) { return s.trainer.packing; },
      [](const Settings& s) { return shown(s.trainer.packed_tokens); },
      [](const Settings& s) {
@@ -56,20 +56,20 @@ const Row kRows[] = {
        for (const std::int64_t n : settings::doublings(1, 16)) out.push_back(n * (s.policy.prompt_length + s.policy.response_length));
        return settings::texts(std::move(out));
      },
-     [](const Settings&, const std::string& v) { return Keys{{kTrainer + "max_token_in_packing", v}, {kReference + "max_token_in_packing", v}}; }},
+     [](const Settings&, const std::string& v) { return Keys{{kTrainer + "max_token_in_packing", v}, {kReference + "max_token_in_packing", v}}; }, settings::pass_size()},
     {"recompute", "layers are recomputed in the backward", false, megatron,
      [](const Settings& s) { return s.trainer.granularity.empty() ? std::string("null") : s.trainer.granularity; },
      [](const Settings&) { return std::vector<std::string>{"null", "full"}; },
-     [](const Settings&, const std::string& v) { return Keys{{kTrainer + "recompute_granularity", v}, {kTrainer + "recompute_method", v == "full" ? "uniform" : "null"}, {kTrainer + "recompute_num_layers", v == "full" ? "1" : "null"}}; }},
+     [](const Settings&, const std::string& v) { return Keys{{kTrainer + "recompute_granularity", v}, {kTrainer + "recompute_method", v == "full" ? "uniform" : "null"}, {kTrainer + "recompute_num_layers", v == "full" ? "1" : "null"}}; }, settings::recomputation()},
     {"distributed_optimizer", "optimizer states are spread over data-parallel GPUs", false, megatron,
      [](const Settings& s) { return shown(s.trainer.distributed); }, [](const Settings&) { return settings::flags(); },
      [](const Settings&, const std::string& v) { return Keys{{kTrainer + "use_distributed_optimizer", v}}; }},
     {"gpu_memory_utilization", "share of the GPU that the engine may take", false, always,
      [](const Settings& s) { return shown(s.policy.utilization); }, [](const Settings& s) { return settings::fractions(s.policy.utilization); },
-     [](const Settings&, const std::string& v) { return Keys{{kPolicy + "gpu_memory_utilization", v}}; }},
+     [](const Settings&, const std::string& v) { return Keys{{kPolicy + "gpu_memory_utilization", v}}; }, settings::engine_share(false)},
     {"enforce_eager", "no CUDA graphs", false, always,
      [](const Settings& s) { return shown(s.policy.enforce_eager); }, [](const Settings&) { return settings::flags(); },
-     [](const Settings&, const std::string& v) { return Keys{{kPolicy + "enforce_eager", v}}; }},
+     [](const Settings&, const std::string& v) { return Keys{{kPolicy + "enforce_eager", v}}; }, settings::engine_eager()},
 };
 // clang-format on
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "planner/frameworks/settings/effects.h"
 #include "planner/frameworks/settings/run.h"
 
 namespace headroom::settings {
@@ -27,6 +28,7 @@ struct KnobRow {
   std::string (*current)(const S&);
   std::vector<std::string> (*values)(const S&);                          ///< the current one among them
   std::vector<Setting> (*settings)(const S&, const std::string& value);  ///< whole keys, in writing order
+  Effects effects = {};
   Choice needs = {};
 };
 
@@ -52,8 +54,10 @@ struct KnobTable {
       if (std::find(knob.values.begin(), knob.values.end(), knob.current) == knob.values.end())
         knob.values.push_back(knob.current);
       knob.needs = row.needs;
+      knob.effects = row.effects;
       out.push_back(std::move(knob));
     }
+    share_buffers(read.job, out);
     return out;
   }
 

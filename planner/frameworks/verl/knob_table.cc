@@ -133,10 +133,35 @@ Keys rollout_keys(const Settings& s, const std::string& key, const std::string& 
   return keys;
 }
 
+// --- Effects -----------------------------------------------------------------------------------------------
+
+using settings::Effects;
+
+constexpr unsigned kPasses = kScoring | kTraining;
+const Effects kStrategy = {{.activities = kPasses, .faster = End::first},
+                           {.activities = kResting},
+                           {.activities = kGenerating, .seconds = false}};
+const Effects kSharedSequences = {{.activities = kPasses},
+                                  {.activities = kGenerating | kResting, .seconds = false, .frugal = End::first}};
+const Effects kShards = {{.activities = kPasses | kResting, .frugal = End::last},
+                         {.activities = kGenerating, .faster = End::last, .frugal = End::last}};
+const Effects kResharding = {{.activities = kPasses, .faster = End::first, .frugal = End::last},
+                             {.seconds = false, .frugal = End::last}};
+const Effects kLiger = {{.activities = kPasses, .faster = End::last, .frugal = End::last}};
+const Effects kEntropy = {{.activities = kPasses, .faster = End::first, .frugal = End::last}};
+const Effects kCriticBudget = [] {
+  Effects out = settings::pass_size("critic");
+  out.push_back(settings::scoring_size("reward").front());
+  return out;
+}();
+/// The engine's longest request: less of it leaves more of the cache.
+const Effects kLongest = {{.activities = kGenerating, .faster = End::last, .frugal = End::last},
+                          {.seconds = false, .frugal = End::last}};
+
 // clang-format off
 const KnobRow kRows[] = {
     {"dynamic_batching", "micro-batches packed to a token budget instead of a fixed number of sequences", false, always,
-     [](const Settings& s) { return word(s.actor.train.dynamic); }, [](const Settings&) { return kFlags; }, set_dynamic, dynamic_keys},
+     [](const Settings& s) { return word(s.actor.train.dynamic); }, [](const Settings&) { return kFlags; }, set_dynamic, dynamic_keys, {}, settings::passes()},
     {"remove_padding", "packed sequences instead of padded ones", false, fsdp,
      [](const Settings& s) { return word(s.actor.model.remove_padding); }, [](const Settings&) { return kFlags; }, set_padding,
      [](const Settings& s) {
@@ -144,7 +169,7 @@ const KnobRow kRows[] = {
        if (s.after(0, 6, 0)) keys.push_back({kActor + "use_remove_padding", word(s.actor.model.remove_padding)});
        if (s.critic.exists) keys.push_back({"critic.model.use_remove_padding", word(s.critic.model.remove_padding)});
        return keys;
-     }},
+     }, {}, settings::passes()},
     {"strategy", "FSDP1 or FSDP2, for every trained model", false, fsdp,
      [](const Settings& s) { return std::string(s.actor.strategy == Strategy::fsdp2 ? "fsdp2" : "fsdp"); },
      [](const Settings&) { return Values{"fsdp", "fsdp2"}; }, set_strategy,
@@ -154,7 +179,7 @@ const KnobRow kRows[] = {
        if (s.ref.exists) keys.push_back({kRef + "strategy", value});
        if (fsdp_critic(s)) keys.push_back({"critic.strategy", value});
        return keys;
-     }},
+     }, {}, kStrategy},
     {"ulysses", "GPUs that share each sequence in training", false, [](const Settings& s) { return fsdp(s) && s.actor.model.remove_padding; },
      [](const Settings& s) { return word(s.actor.ulysses); },
      [](const Settings& s) { return head_groups(s, s.gpus_per_node, s.actor.ulysses); }, set_ulysses,
@@ -164,17 +189,21 @@ const KnobRow kRows[] = {
        if (s.ref.exists) add_ulysses(keys, s, kRef, s.ref.ulysses);
        if (!s.deprecated_micro.empty()) add_sizes(keys, s, false);
        return keys;
-     }},
+     }, {}, kSharedSequences},
     {"fsdp_size", "GPUs over which one copy of the training states is spread; -1: all", false, fsdp,
      [](const Settings& s) { return word(s.actor.fsdp.fsdp_size); },
      [](const Settings& s) {
-       std::vector<std::int64_t> out{-1, s.gpus(), s.actor.fsdp.fsdp_size};
+       std::vector<std::int64_t> sizes;
        for (std::int64_t size = s.gpus_per_node; size < s.gpus(); size *= 2)
-         if (s.gpus() % size == 0) out.push_back(size);
-       return words(out);
+         if (s.gpus() % size == 0) sizes.push_back(size);
+       const std::int64_t now = s.actor.fsdp.fsdp_size;
+       if (now > 0 && now < s.gpus()) sizes.push_back(now);
+       Values out = words(sizes);
+       out.push_back(word(now >= s.gpus() ? now : -1));  // all GPUs: one of two ways to say it
+       return out;
      },
      [](Settings& s, const std::string& value) { return set_number(s.actor.fsdp.fsdp_size, value, -1); },
-     [](const Settings& s) { return Keys{{kActor + "fsdp_config.fsdp_size", word(s.actor.fsdp.fsdp_size)}}; }},
+     [](const Settings& s) { return Keys{{kActor + "fsdp_config.fsdp_size", word(s.actor.fsdp.fsdp_size)}}; }, {}, kShards},
     {"param_offload", "the actor's weights on the host while they are not used", false, always,
      [](const Settings& s) { return word(megatron(s) ? s.actor.megatron.param_offload : s.actor.fsdp.param_offload); },
      [](const Settings&) { return kFlags; },
@@ -183,29 +212,29 @@ const KnobRow kRows[] = {
        Keys keys{{backend(s, s.actor, kActor) + "param_offload", word(megatron(s) ? s.actor.megatron.param_offload : s.actor.fsdp.param_offload)}};
        if (megatron(s) && s.ref.exists) keys.push_back({kRef + "megatron.param_offload", word(s.ref.megatron.param_offload)});
        return keys;
-     }, {}, Knob::Order::falls},
+     }, {}, settings::parked()},
     {"optimizer_offload", "the actor's optimizer states on the host except in its update", false, always,
      [](const Settings& s) { return word(megatron(s) ? s.actor.megatron.optimizer_offload : s.actor.fsdp.optimizer_offload); },
      [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(megatron(s) ? s.actor.megatron.optimizer_offload : s.actor.fsdp.optimizer_offload, v); },
-     [](const Settings& s) { return Keys{{backend(s, s.actor, kActor) + "optimizer_offload", word(megatron(s) ? s.actor.megatron.optimizer_offload : s.actor.fsdp.optimizer_offload)}}; }, {}, Knob::Order::falls},
+     [](const Settings& s) { return Keys{{backend(s, s.actor, kActor) + "optimizer_offload", word(megatron(s) ? s.actor.megatron.optimizer_offload : s.actor.fsdp.optimizer_offload)}}; }, {}, settings::parked_optimizer("actor")},
     {"offload_policy", "FSDP2: the actor's states live on the host for good and its step runs there", false,
      [](const Settings& s) { return s.actor.strategy == Strategy::fsdp2; },
      [](const Settings& s) { return word(s.actor.fsdp.offload_policy); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.actor.fsdp.offload_policy, v); },
-     [](const Settings& s) { return Keys{{kActor + "fsdp_config.offload_policy", word(s.actor.fsdp.offload_policy)}}; }, {"strategy", "fsdp2"}},
+     [](const Settings& s) { return Keys{{kActor + "fsdp_config.offload_policy", word(s.actor.fsdp.offload_policy)}}; }, {"strategy", "fsdp2"}, settings::parked()},
     {"reshard_after_forward", "gathered weights are freed between forward and backward", false, fsdp,
      [](const Settings& s) { return word(s.actor.fsdp.reshard_after_forward); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.actor.fsdp.reshard_after_forward, v); },
-     [](const Settings& s) { return Keys{{kActor + "fsdp_config.reshard_after_forward", word(s.actor.fsdp.reshard_after_forward)}}; }, {}, Knob::Order::falls},
+     [](const Settings& s) { return Keys{{kActor + "fsdp_config.reshard_after_forward", word(s.actor.fsdp.reshard_after_forward)}}; }, {}, kResharding},
     {"gradient_checkpointing", "the actor's layers are recomputed in the backward", false, fsdp,
      [](const Settings& s) { return word(s.actor.model.gradient_checkpointing); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.actor.model.gradient_checkpointing, v); },
-     [](const Settings& s) { return Keys{{kModel + "enable_gradient_checkpointing", word(s.actor.model.gradient_checkpointing)}}; }},
+     [](const Settings& s) { return Keys{{kModel + "enable_gradient_checkpointing", word(s.actor.model.gradient_checkpointing)}}; }, {}, settings::recomputation("actor")},
     {"activation_offload", "saved activations go to the host between forward and backward", false, fsdp,
      [](const Settings& s) { return word(s.actor.model.activation_offload); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.actor.model.activation_offload, v); },
-     [](const Settings& s) { return Keys{{kModel + "enable_activation_offload", word(s.actor.model.activation_offload)}}; }, {}, Knob::Order::falls},
+     [](const Settings& s) { return Keys{{kModel + "enable_activation_offload", word(s.actor.model.activation_offload)}}; }, {}, settings::training_saver("actor")},
     {"fused_kernels", "log-probs without the whole logits", false, fsdp,
      [](const Settings& s) { return word(s.fused_kernels); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.fused_kernels, v); },
@@ -213,7 +242,7 @@ const KnobRow kRows[] = {
        Keys keys{{kModel + "use_fused_kernels", word(s.fused_kernels)}};
        if (s.after(0, 5, 0)) keys.push_back({kActor + "use_fused_kernels", word(s.fused_kernels)});
        return keys;
-     }},
+     }, {}, settings::passes()},
     {"liger", "fused norm, rotary and SwiGLU kernels", false, fsdp,
      [](const Settings& s) { return word(s.actor.model.liger); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) {
@@ -221,15 +250,15 @@ const KnobRow kRows[] = {
        if (s.ref.exists) s.ref.model.liger = s.actor.model.liger;
        return true;
      },
-     [](const Settings& s) { return Keys{{kModel + "use_liger", word(s.actor.model.liger)}}; }},
+     [](const Settings& s) { return Keys{{kModel + "use_liger", word(s.actor.model.liger)}}; }, {}, kLiger},
     {"entropy_chunking", "entropy by chunks of rows", false, fsdp,
      [](const Settings& s) { return word(s.entropy_chunking); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.entropy_chunking, v); },
-     [](const Settings& s) { return Keys{{kActor + "entropy_from_logits_with_chunking", word(s.entropy_chunking)}}; }},
+     [](const Settings& s) { return Keys{{kActor + "entropy_from_logits_with_chunking", word(s.entropy_chunking)}}; }, {}, kEntropy},
     {"entropy_checkpointing", "entropy is recomputed in the backward", false, fsdp,
      [](const Settings& s) { return word(s.entropy_checkpointing); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.entropy_checkpointing, v); },
-     [](const Settings& s) { return Keys{{kActor + "entropy_checkpointing", word(s.entropy_checkpointing)}}; }, {}, Knob::Order::falls},
+     [](const Settings& s) { return Keys{{kActor + "entropy_checkpointing", word(s.entropy_checkpointing)}}; }, {}, settings::training_saver("actor")},
     {"micro_batch", "sequences a GPU trains on at once", false, always,
      [](const Settings& s) { return word(s.actor.train.micro.value_or(1)); }, [](const Settings& s) { return micro_values(s, s.actor); },
      [](Settings& s, const std::string& v) { return set_number(s.actor.train.micro, v); },
@@ -240,7 +269,7 @@ const KnobRow kRows[] = {
          add_sizes(keys, s, false);
        }
        return keys;
-     }, {"dynamic_batching", "false"}},
+     }, {"dynamic_batching", "false"}, settings::training_size("actor")},
     {"log_prob_micro_batch", "sequences a GPU takes log-probs of at once", false, always,
      [](const Settings& s) { return word(s.actor.forward.micro.value_or(1)); },
      [](const Settings& s) { return log_prob_values(s, s.actor.forward); },
@@ -257,7 +286,7 @@ const KnobRow kRows[] = {
          add_sizes(keys, s, false);
        }
        return keys;
-     }, {"dynamic_batching", "false"}},
+     }, {"dynamic_batching", "false"}, settings::scoring_size()},
     {"token_budget", "tokens a GPU trains on at once", false, always,
      [](const Settings& s) { return word(s.actor.train.tokens); },
      [](const Settings& s) { return budget_values(s, s.actor, s.actor.mini_batch * s.n, s.actor.train.tokens); },
@@ -266,7 +295,7 @@ const KnobRow kRows[] = {
        Keys keys{{kActor + "ppo_max_token_len_per_gpu", word(s.actor.train.tokens)}};
        add_log_prob(keys, s, true);
        return keys;
-     }, {"dynamic_batching", "true"}},
+     }, {"dynamic_batching", "true"}, settings::training_size("actor")},
     {"log_prob_token_budget", "tokens a GPU takes log-probs of at once", false, always,
      [](const Settings& s) { return word(s.actor.forward.tokens); },
      [](const Settings& s) { return budget_values(s, s.actor, s.train_batch_size * s.n, s.actor.forward.tokens); },
@@ -279,19 +308,19 @@ const KnobRow kRows[] = {
        Keys keys;
        add_log_prob(keys, s, true);
        return keys;
-     }, {"dynamic_batching", "true"}},
+     }, {"dynamic_batching", "true"}, settings::scoring_size()},
     {"critic_param_offload", "the critic's weights on the host while they are not used", false, fsdp_critic,
      [](const Settings& s) { return word(s.critic.fsdp.param_offload); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.critic.fsdp.param_offload, v); },
-     [](const Settings& s) { return Keys{{critic_fsdp(s) + "param_offload", word(s.critic.fsdp.param_offload)}}; }, {}, Knob::Order::falls},
+     [](const Settings& s) { return Keys{{critic_fsdp(s) + "param_offload", word(s.critic.fsdp.param_offload)}}; }, {}, settings::parked()},
     {"critic_optimizer_offload", "the critic's optimizer states on the host except in its update", false, fsdp_critic,
      [](const Settings& s) { return word(s.critic.fsdp.optimizer_offload); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.critic.fsdp.optimizer_offload, v); },
-     [](const Settings& s) { return Keys{{critic_fsdp(s) + "optimizer_offload", word(s.critic.fsdp.optimizer_offload)}}; }, {}, Knob::Order::falls},
+     [](const Settings& s) { return Keys{{critic_fsdp(s) + "optimizer_offload", word(s.critic.fsdp.optimizer_offload)}}; }, {}, settings::parked_optimizer("critic")},
     {"critic_gradient_checkpointing", "the critic's layers are recomputed in the backward", false, fsdp_critic,
      [](const Settings& s) { return word(s.critic.model.gradient_checkpointing); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.critic.model.gradient_checkpointing, v); },
-     [](const Settings& s) { return Keys{{"critic.model.enable_gradient_checkpointing", word(s.critic.model.gradient_checkpointing)}}; }},
+     [](const Settings& s) { return Keys{{"critic.model.enable_gradient_checkpointing", word(s.critic.model.gradient_checkpointing)}}; }, {}, settings::recomputation("critic")},
     {"critic_micro_batch", "sequences a GPU trains the critic on at once", false,
      [](const Settings& s) { return has_critic(s) && !s.v1; },
      [](const Settings& s) { return word(s.critic.train.micro.value_or(1)); }, [](const Settings& s) { return micro_values(s, s.critic); },
@@ -308,7 +337,7 @@ const KnobRow kRows[] = {
          add_sizes(keys, s, false);
        }
        return keys;
-     }, {"dynamic_batching", "false"}},
+     }, {"dynamic_batching", "false"}, settings::pass_size("critic")},
     {"critic_token_budget", "tokens a GPU trains the critic on at once", false, has_critic,
      [](const Settings& s) { return word(s.critic.train.tokens); },
      [](const Settings& s) { return budget_values(s, s.critic, s.critic.mini_batch * s.n, s.critic.train.tokens); },
@@ -323,14 +352,14 @@ const KnobRow kRows[] = {
                  {"critic.forward_max_token_len_per_gpu", word(s.critic.forward.tokens)}};
        if (s.reward.exists) keys.push_back({"reward_model.forward_max_token_len_per_gpu", word(s.reward.forward.tokens)});
        return keys;
-     }},
+     }, {}, kCriticBudget},
     {"gpu_memory_utilization", "share of the GPU that the rollout engine may take", false, always,
-     [](const Settings& s) { return fmt::format("{}", s.rollout.gpu_memory_utilization); }, utilization_values, set_utilization, utilization_keys, {}, Knob::Order::window},
+     [](const Settings& s) { return fmt::format("{}", s.rollout.gpu_memory_utilization); }, utilization_values, set_utilization, utilization_keys, {}, settings::engine_share()},
     {"rollout_tensor_parallel", "GPUs that share one rollout engine", false, always,
      [](const Settings& s) { return word(s.rollout.tensor); },
      [](const Settings& s) { return head_groups(s, s.rollout.nodes > 0 ? s.rollout.gpus_per_node : s.gpus_per_node, s.rollout.tensor); },
      [](Settings& s, const std::string& v) { return set_number(s.rollout.tensor, v); },
-     [](const Settings& s) { return Keys{{kRollout + "tensor_model_parallel_size", word(s.rollout.tensor)}}; }},
+     [](const Settings& s) { return Keys{{kRollout + "tensor_model_parallel_size", word(s.rollout.tensor)}}; }, {}, settings::engine_ranks()},
     {"max_num_seqs", "sequences that the engine generates at once", false, always,
      [](const Settings& s) { return word(s.rollout.max_num_seqs); },
      [](const Settings& s) {
@@ -339,7 +368,7 @@ const KnobRow kRows[] = {
        return words(out);
      },
      [](Settings& s, const std::string& v) { return set_number(s.rollout.max_num_seqs, v); },
-     [](const Settings& s) { return rollout_keys(s, "max_num_seqs", word(s.rollout.max_num_seqs), "max_num_seqs"); }},
+     [](const Settings& s) { return rollout_keys(s, "max_num_seqs", word(s.rollout.max_num_seqs), "max_num_seqs"); }, {}, settings::engine_sequences()},
     {"max_num_batched_tokens", "tokens of one prefill step", false, always,
      [](const Settings& s) { return word(s.rollout.max_num_batched_tokens); },
      [](const Settings& s) {
@@ -351,7 +380,7 @@ const KnobRow kRows[] = {
      [](const Settings& s) {
        return rollout_keys(s, "max_num_batched_tokens", word(s.rollout.max_num_batched_tokens),
                            s.rollout.name == "sglang" ? "chunked_prefill_size" : "max_num_batched_tokens");
-     }},
+     }, {}, settings::engine_prefill()},
     {"max_model_len", "longest request that the engine must be able to hold; null: the release's default", false,
      [](const Settings& s) { return s.version != Version{0, 7, 0}; },
      [](const Settings& s) { return word(s.rollout.max_model_len); },
@@ -367,11 +396,11 @@ const KnobRow kRows[] = {
        if (v == "null") return s.rollout.max_model_len.reset(), true;
        return set_number(s.rollout.max_model_len, v);
      },
-     [](const Settings& s) { return rollout_keys(s, "max_model_len", word(s.rollout.max_model_len), "max_model_len"); }},
+     [](const Settings& s) { return rollout_keys(s, "max_model_len", word(s.rollout.max_model_len), "max_model_len"); }, {}, kLongest},
     {"enforce_eager", "no CUDA graphs", false, always,
      [](const Settings& s) { return word(s.rollout.enforce_eager); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.rollout.enforce_eager, v); },
-     [](const Settings& s) { return rollout_keys(s, "enforce_eager", word(s.rollout.enforce_eager), "enforce_eager"); }},
+     [](const Settings& s) { return rollout_keys(s, "enforce_eager", word(s.rollout.enforce_eager), "enforce_eager"); }, {}, settings::engine_eager()},
     {"weight_bucket", "MiB of the buffer that weights are sent through", false,
      [](const Settings& s) { return !s.rollout.sync_mode; },
      [](const Settings& s) { return word(s.rollout.bucket_megabytes); },
@@ -384,7 +413,7 @@ const KnobRow kRows[] = {
      [](const Settings& s) {
        const std::string key = s.after(0, 7, 1) ? "checkpoint_engine.update_weights_bucket_megabytes" : "update_weights_bucket_megabytes";
        return Keys{{kRollout + key, word(s.rollout.bucket_megabytes)}};
-     }, {}, Knob::Order::rises},
+     }, {}, settings::weight_buffer()},
     {"allocator", "PYTORCH_CUDA_ALLOC_CONF of every process", false,
      [](const Settings& s) { return !s.allocator_from_environment; },
      [](const Settings& s) { return s.allocator_settings.empty() ? std::string("null") : s.allocator_settings; },
@@ -399,7 +428,7 @@ const KnobRow kRows[] = {
      },
      [](const Settings& s) {
        return Keys{{"ray_kwargs.ray_init.runtime_env.env_vars.PYTORCH_CUDA_ALLOC_CONF", s.allocator_settings.empty() ? "null" : s.allocator_settings}};
-     }, {}, Knob::Order::exact_only},
+     }, {}, {}, true},
     {"ref_model_dtype", "storage of the reference on the host", true, [](const Settings& s) { return separate_ref(s) && fsdp(s) && s.after(0, 6, 0); },
      [](const Settings& s) { return std::string(name(s.ref.fsdp.model_dtype.value_or(DType::fp32))); },
      [](const Settings&) { return Values{"bf16", "fp32"}; },

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "planner/frameworks/read_job.h"
+#include "planner/frameworks/settings/effects.h"
 #include "planner/frameworks/verl/settings.h"
 
 namespace headroom::verl {
@@ -20,8 +21,9 @@ struct KnobRow {
   std::vector<std::string> (*values)(const Settings&);
   bool (*set)(Settings&, const std::string&);     ///< false: not a value of this knob
   std::vector<Setting> (*keys)(const Settings&);  ///< of the settings after all knobs are set
-  Choice needs = {};                              ///< matters only when another knob has this value
-  Knob::Order order = Knob::Order::none;          ///< of the values
+  Choice needs = {};                ///< matters only when another knob has this value
+  settings::Effects effects = {};  ///< on phases
+  bool exact_only = false;
 };
 
 /// Every knob, in the order in which they are set: what others depend on comes first.

@@ -58,9 +58,11 @@ std::vector<Knob> knobs(const ReadJob& read) {
               .current = row.current(s),
               .values = row.values(s),
               .needs = row.needs,
-              .order = row.order};
+              .effects = row.effects,
+              .exact_only = row.exact_only};
     out.push_back(std::move(knob));
   }
+  settings::share_buffers(read.job, out);
   return out;
 }
 

@@ -104,7 +104,7 @@ const KnobRow kRows[] = {
        Keys keys{{kActor + "sequence_parallel", word(s.actor.megatron.sequence_parallel)}};
        if (s.ref.exists) keys.push_back({kRef + "sequence_parallel", word(s.ref.megatron.sequence_parallel)});
        return keys;
-     }},
+     }, {}, settings::passes()},
     {"distributed_optimizer", "optimizer states are spread over the data-parallel GPUs", false, megatron,
      [](const Settings& s) { return word(s.actor.megatron.distributed_optimizer); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.actor.megatron.distributed_optimizer, v); },
@@ -116,7 +116,7 @@ const KnobRow kRows[] = {
        if (const std::string now = recompute_word(s.actor.megatron); std::find(out.begin(), out.end(), now) == out.end()) out.push_back(now);
        return out;
      },
-     set_recompute, recompute_keys},
+     set_recompute, recompute_keys, {}, settings::recomputation()},
 };
 // clang-format on
 

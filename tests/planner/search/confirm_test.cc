@@ -96,7 +96,7 @@ TEST_F(EveryBudget, APlanFindsWhatFits) {
         fastest = fastest == 0 ? outcome.seconds : std::min(fastest, outcome.seconds);
     PlanOptions options;
     options.top = 1;
-    const Plan plan = make_plan(setup, space, quick, exact, options).value();
+    const Plan plan = make_plan(setup, space, {quick, exact}, options).value();
     ASSERT_EQ(plan.choices.empty(), fastest == 0);
     if (fastest == 0) {
       ++none;

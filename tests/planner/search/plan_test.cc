@@ -25,7 +25,7 @@ class Toy : public ::testing::Test {
     PlanOptions options;
     options.top = top;
     const search::Setup setup = test::toy_setup(read, budget);
-    return make_plan(setup, space(), test::toy_executor(), test::toy_executor(extra_when_exact), options)
+    return make_plan(setup, space(), {test::toy_executor(), test::toy_executor(extra_when_exact)}, options)
         .value();
   }
 };
@@ -74,14 +74,25 @@ TEST_F(Toy, TableShowsRankCostAndChanges) {
       writers::plan_table(found, 13 * kGiB),
       R"(9 of 10 configurations run in 0.25 s (1 refused): 5 fit 13.00 GiB; 5 of 6 tried in the simulator fit
 
-All 10 configurations are decided: 1 refused by the framework, 4 do not fit by the closed form, 4 are no faster than the best (10 run, 0 simulated).
-By this model nothing in this space is faster than the best below.
-
 rank  s/step   vs now  device  spare  host  limited by                 changes
 now      3.0            14.00  -1.00  0.00  train_actor  does not fit
 1        5.0  +66.7 %    8.00   5.00  0.00  train_actor  pareto        train.offload=true
 2        5.0  +66.7 %   12.00   1.00  0.00  train_actor                train.micro_batch=2
 )");
+}
+
+TEST_F(Toy, TheTableSaysWhatBecameOfEveryConfiguration) {
+  Plan found = plan(13 * kGiB, 0, 2);
+  found.evaluated = 0;
+  found.seconds = 0.25;
+  found.proof = Proof{.space = 10, .refused = 1, .too_large = 4, .slower = 4, .winner = 1, .evaluated = 10};
+  EXPECT_THAT(
+      writers::plan_table(found, 13 * kGiB),
+      ::testing::StartsWith(
+          "10 configurations decided in 0.25 s\n"
+          "All 10 configurations are decided: 1 refused by the framework, 4 do not fit by the closed form, 4 are no "
+          "faster than the best where they fit (10 run, 0 simulated).\n"
+          "By this model nothing in this space is faster than the best below.\n"));
 }
 
 TEST_F(Toy, JsonFollowsItsSchema) {
@@ -124,16 +135,36 @@ TEST_F(Toy, ChangesAreConfirmedUntilEnoughFit) {
   EXPECT_FALSE(closest[0].outcome.fits);
 }
 
-TEST_F(Toy, SolveRefinesBetweenCandidates) {
+/// What comes of a value of the toy's micro_batch.
+TryValue trying(const search::Setup& setup, Bytes extra = 0, int* runs = nullptr) {
+  return [&setup, extra, runs](const std::string& value) {
+    if (runs != nullptr) ++*runs;
+    const Result<Report> report =
+        evaluate(setup, std::array{Choice{"micro_batch", value}}, test::toy_executor(extra));
+    return report ? outcome_of(*report) : Outcome{};
+  };
+}
+
+TEST_F(Toy, SolveIsExactToOneStepOnBothSides) {
   const Knob micro_batch = test::toy_framework().knobs(read)[0];
   const search::Setup setup = test::toy_setup(read, 23 * kGiB);
-  const Solution largest = solve(setup, micro_batch, false, test::toy_executor()).value();
-  EXPECT_EQ(largest.value, "13");
-  EXPECT_EQ(largest.next, "14");
-  EXPECT_EQ(solve(setup, micro_batch, true, test::toy_executor()).value().value, "1");
+  int runs = 0;
+  const Solution largest =
+      solve("micro_batch", micro_batch.values, false, trying(setup), trying(setup, 0, &runs)).value();
+  EXPECT_EQ(largest.fits.value, "13");
+  EXPECT_TRUE(largest.fits.outcome.fits);
+  ASSERT_TRUE(largest.beyond.has_value());
+  EXPECT_EQ(largest.beyond->value, "14");
+  EXPECT_FALSE(largest.beyond->outcome.fits);
+  EXPECT_EQ(largest.beyond->outcome.spare, -kGiB);
+  EXPECT_LE(runs, 5);  // memory is even in the value: no halving of all between 8 and 32
+  // The exact run takes more than the quick one says.
+  EXPECT_EQ(solve("micro_batch", micro_batch.values, false, trying(setup), trying(setup, 2 * kGiB)).value().fits.value,
+            "11");
+  EXPECT_EQ(solve("micro_batch", micro_batch.values, true, trying(setup), trying(setup)).value().fits.value, "1");
   const search::Setup tight = test::toy_setup(read, kGiB);
-  EXPECT_THAT(solve(tight, micro_batch, false, test::toy_executor()).error().text(),
-              HasSubstr("micro_batch: no value of it fits; the best misses by 10.00 GiB in train_actor"));
+  EXPECT_THAT(solve("micro_batch", micro_batch.values, false, trying(tight), trying(tight)).error().text(),
+              HasSubstr("micro_batch: no value of it fits; 1 misses by 10.00 GiB in train_actor"));
 }
 
 TEST_F(Toy, ManyThreadsGiveTheSameOrder) {

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "planner/search/group_tables.h"
+
+namespace headroom::search {
+
+/// Configurations between two points: of every dimension the values from low to high.
+struct Box {
+  Point low, high;
+  bool open(std::size_t dimension) const { return low[dimension] != high[dimension]; }
+  auto operator<=>(const Box&) const = default;
+};
+
+/// The fastest choice of a box with which a group of phases fits.
+struct GroupBest {
+  std::optional<Point> at;  ///< none: the group fits with nothing in the box
+  double seconds = 0;       ///< no choice in the box that fits is faster
+  bool refused = false;     ///< nothing fits, and all that was met is refused
+  bool by_exact_run = false;  ///< something was left out because an exact run showed that it does not fit
+};
+
+/// Solves one group at a time over its own dimensions, whatever lies in the others: branch and bound with the
+/// declared ends of values, and value by value where none is declared. What it found is kept.
+class GroupSolver {
+ public:
+  GroupSolver(const Space& space, GroupTables& tables);
+
+  const GroupBest& solve(std::size_t g, const Box& box);
+
+  /// What the group loses and gains when a dimension goes from its fast end to its frugal one.
+  struct Influence {
+    double seconds = 0;
+    Bytes memory = 0;
+    auto operator<=>(const Influence&) const = default;
+  };
+  /// As far as is known.
+  Influence influence(std::size_t g, std::size_t dimension) const;
+
+ private:
+  struct Node {
+    Box box;
+    double seconds = 0;  ///< no choice in it that fits is faster
+    std::uint64_t made = 0;
+  };
+  struct Later {
+    bool operator()(const Node& a, const Node& b) const {
+      return a.seconds != b.seconds ? a.seconds > b.seconds : a.made > b.made;
+    }
+  };
+  /// What is asked about a node: its fastest and its most frugal choice.
+  struct Corners {
+    Point fast, frugal;
+    double slack = 0;            ///< of the fast one's time
+    bool fast_inside = true;     ///< it is a choice of the node
+    std::optional<std::size_t> time_open, memory_open;  ///< first open dimension without an end
+    std::optional<std::size_t> end_open;  ///< open, and of its values only the fast end is known to be the fastest
+  };
+
+  Box narrow(std::size_t g, const Box& box) const;
+  std::vector<Bytes> shifts(std::size_t g, std::size_t dimension);
+  std::uint16_t lightest(std::size_t g, std::size_t dimension, const Box& box);
+  Corners corners(std::size_t g, const Box& box);
+  template <typename EndOf, typename Better>
+  std::optional<Point> best_to_run(std::size_t g, const Box& box, const Point& corner, EndOf end, Better better);
+  std::optional<Point> most_frugal(std::size_t g, const Box& box, const Corners& corners);
+  std::optional<Point> fastest_start(std::size_t g, const Box& box, const Corners& corners);
+  std::optional<std::size_t> dimension_to_cut(std::size_t g, const Box& box, const Corners& corners);
+  std::optional<std::size_t> refusing(std::size_t g, const Box& box, const Point& point);
+  bool too_much_host(std::size_t g, const Box& box);
+  GroupBest search(std::size_t g, const Box& box);
+
+  const Space& space_;
+  GroupTables& tables_;
+  std::vector<std::map<Box, std::pair<std::size_t, GroupBest>>> known_;  ///< with the shortages known then
+  std::vector<std::map<std::size_t, Influence>> influence_;
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<Bytes>> spare_;  ///< by value, of `shifts`
+};
+
+}  // namespace headroom::search

@@ -1,0 +1,85 @@
+#include "planner/search/phase_groups.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "planner/frameworks/settings/effects.h"
+
+namespace headroom::search {
+namespace {
+
+/// What happens in the phases of one name.
+struct Happening {
+  unsigned activities = 0;
+  bool syncs = false;
+  std::set<std::string> roles;
+};
+
+void add(const PhaseSpec& phase, Happening& out) {
+  for (const Action& action : phase.actions) {
+    if (!action.role.empty()) out.roles.insert(action.role);
+    if (action.verb == Verb::sync_weights || action.verb == Verb::export_weights) out.syncs = true;
+    if (!action.engine.empty()) out.activities |= kGenerating;
+    if (action.verb == Verb::forward || action.verb == Verb::experience) out.activities |= kScoring;
+    if (action.verb == Verb::train) out.activities |= kTraining;
+    if (action.verb == Verb::call) out.activities |= kScoring | kTraining;  // a trainer's own loop: either
+  }
+}
+
+DimensionEffect effect_on(const Happening& phase, const Knob& knob) {
+  unsigned activities = phase.activities == 0 ? unsigned{kResting} : phase.activities;
+  if (phase.syncs) activities = (activities & ~unsigned{kGenerating}) | kResting | settings::kSyncing;
+  DimensionEffect out;
+  if (knob.exact_only) return out;
+  if (knob.effects.empty()) return {.seconds = true, .memory = true};
+  bool first_time = true, first_memory = true;
+  for (const Effect& effect : knob.effects) {
+    if ((effect.activities & activities) == 0) continue;
+    if (!effect.role.empty() && !phase.roles.contains(std::string(effect.role))) continue;
+    if (effect.seconds) {
+      out.seconds = true;
+      out.faster = first_time || out.faster == effect.faster ? effect.faster : End::none;
+      out.fastest_at_end = out.fastest_at_end || effect.fastest_at_end;
+      out.slack = std::max(out.slack, effect.slack);
+      first_time = false;
+    }
+    if (effect.memory) {
+      out.memory = true;
+      out.frugal = first_memory || out.frugal == effect.frugal ? effect.frugal : End::none;
+      first_memory = false;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<PhaseGroup> phase_groups(const Job& job, const Space& space) {
+  std::map<std::string, Happening> happenings;
+  std::vector<std::string> order;
+  for (const std::vector<PhaseSpec>* list : {&job.start, &job.step})
+    for (const PhaseSpec& phase : *list) {
+      const std::string shown = phase.name.empty() ? name(phase.kind) : phase.name;
+      for (const std::string& row : {shown, phase.within}) {
+        if (row.empty()) continue;
+        if (!happenings.contains(row)) order.push_back(row);
+        add(phase, happenings[row]);
+      }
+    }
+  std::vector<PhaseGroup> groups;
+  for (const std::string& phase : order) {
+    std::vector<DimensionEffect> effects;
+    for (const Dimension& dimension : space.dimensions)
+      effects.push_back(effect_on(happenings[phase], dimension.knob));
+    const auto alike = std::find_if(groups.begin(), groups.end(),
+                                    [&](const PhaseGroup& group) { return group.effects == effects; });
+    if (alike == groups.end())
+      groups.push_back({{phase}, std::move(effects)});
+    else
+      alike->phases.push_back(phase);
+  }
+  return groups;
+}
+
+}  // namespace headroom::search

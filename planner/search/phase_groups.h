@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/search/space.h"
+#include "simulator/job/job.h"
+
+namespace headroom::search {
+
+/// What one dimension of a space does to a group of phases.
+struct DimensionEffect {
+  bool seconds = false, memory = false;  ///< touched at all
+  End faster = End::none, frugal = End::none;
+  bool fastest_at_end = false;
+  double slack = 0;
+  bool any() const { return seconds || memory; }
+  bool operator==(const DimensionEffect&) const = default;
+};
+
+/// Phases that the same dimensions touch in the same way. A step's time is the sum of its groups' times, and it
+/// fits when each group does.
+struct PhaseGroup {
+  std::vector<std::string> phases;       ///< by the names that reports show
+  std::vector<DimensionEffect> effects;  ///< by dimension
+};
+
+/// The groups of `job`'s phases under the dimensions of `space`, by what the knobs declare (`Knob::effects`).
+std::vector<PhaseGroup> phase_groups(const Job& job, const Space& space);
+
+}  // namespace headroom::search

@@ -1,0 +1,112 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <map>
+#include <random>
+
+#include "planner/frameworks/registry.h"
+#include "planner/search/evaluator.h"
+#include "planner/search/phase_groups.h"
+#include "simulator/closed_form/recalled_trainer.h"
+#include "simulator/hardware/library.h"
+#include "tests/support/data.h"
+
+namespace headroom::search {
+namespace {
+
+/// What a search draws bounds from: phases that a knob says it does not touch stay as they are when it turns, and
+/// towards the ends it names phases are not slower, or take no more. Held against neighbours of random
+/// configurations of every framework that searches by tables.
+class Effects : public ::testing::TestWithParam<const char*> {};
+
+struct Sums {
+  double seconds = 0;
+  Bytes spare = 1 << 30;
+};
+
+std::optional<Sums> of_group(const PhaseGroup& group, const Outcome& outcome) {
+  Sums sums;
+  bool any = false;
+  for (const PhaseOutcome& phase : outcome.phases) {
+    if (std::find(group.phases.begin(), group.phases.end(), phase.phase) == group.phases.end()) continue;
+    sums.seconds += phase.seconds;
+    sums.spare = any ? std::min(sums.spare, phase.spare) : phase.spare;
+    any = true;
+  }
+  return any ? std::optional(sums) : std::nullopt;
+}
+
+TEST_P(Effects, HoldBetweenRandomNeighbours) {
+  JobOptions options;
+  options.steps = 2;
+  const auto read = read_job(std::array{test::source(GetParam()).string()}, options);
+  ASSERT_TRUE(read) << read.error().text();
+  const Framework& framework = *find_framework(read->job.framework);
+  search::Setup setup;
+  setup.framework = &framework;
+  setup.read = &*read;
+  setup.hardware = load_hardware(read->job.gpu).value();
+  setup.limits.card = setup.limits.budget = 1000 * kGiB;  // nothing runs out
+  const Space space = make_space(framework.knobs(*read), {}, {}).value();
+  const std::vector<PhaseGroup> groups = phase_groups(read->job, space);
+  const MakeTrainer recalled =
+      closed_form::recalled(std::make_shared<closed_form::CostBook>(setup.hardware), false);
+  const Executor executor = [&](const Job& job, const Hardware& hardware) {
+    return run_on_device(job, hardware, recalled, "closed_form");
+  };
+  const Evaluator evaluate(setup, space, executor, 1);
+  std::mt19937 random(31);
+  std::map<std::string, int> held;
+  for (int draw = 0; draw < 14; ++draw) {
+    Point point;
+    for (const Dimension& dimension : space.dimensions)
+      point.push_back(static_cast<std::uint16_t>(random() % dimension.values.size()));
+    for (std::size_t i = 0; i < point.size(); ++i) {
+      const Knob& knob = space.dimensions[i].knob;
+      if (random() % 2 != 0) continue;
+      std::array<Point, 2> pair{point, point};  // earlier value, later value
+      const std::size_t values = space.dimensions[i].values.size(), first = random() % (values - 1);
+      pair[0][i] = static_cast<std::uint16_t>(first);
+      pair[1][i] = static_cast<std::uint16_t>(first + 1 + random() % (values - first - 1));
+      const std::vector<Outcome> outcomes = evaluate(pair);
+      if (!outcomes[0].valid || !outcomes[1].valid || outcomes[0].breaks || outcomes[1].breaks) continue;
+      ++held[knob.name];
+      std::string where = knob.name + " " + space.dimensions[i].values[pair[0][i]] + " to " +
+                          space.dimensions[i].values[pair[1][i]] + " at";
+      for (std::size_t k = 0; k < point.size(); ++k)
+        where += " " + space.dimensions[k].knob.name + "=" + space.dimensions[k].values[pair[0][k]];
+      SCOPED_TRACE(where);
+      for (const PhaseGroup& group : groups) {
+        const DimensionEffect& effect = group.effects[i];
+        const std::optional<Sums> earlier = of_group(group, outcomes[0]), later = of_group(group, outcomes[1]);
+        ASSERT_EQ(earlier.has_value(), later.has_value());
+        if (!earlier || knob.exact_only) continue;
+        SCOPED_TRACE(group.phases.front());
+        if (!effect.seconds) EXPECT_NEAR(later->seconds, earlier->seconds, 1e-4 * earlier->seconds + 1e-6);
+        if (!effect.memory) EXPECT_NEAR(later->spare, earlier->spare, kMiB);
+        const double allowed = 1.0002 / (1 - effect.slack);
+        const bool ends = !effect.fastest_at_end || pair[effect.faster == End::last ? 1 : 0][i] ==
+                                                        (effect.faster == End::last ? values - 1 : 0);
+        if (ends && effect.faster == End::last) EXPECT_LE(later->seconds, earlier->seconds * allowed + 1e-4);
+        if (ends && effect.faster == End::first) EXPECT_LE(earlier->seconds, later->seconds * allowed + 1e-4);
+        if (effect.frugal == End::last) EXPECT_GE(later->spare, earlier->spare - kMiB);
+        if (effect.frugal == End::first) EXPECT_GE(earlier->spare, later->spare - kMiB);
+      }
+    }
+  }
+  EXPECT_GE(held.size(), 5u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Examples, Effects,
+                         ::testing::Values("configs/examples/verl/qwen2.5-7b-grpo-8xh100.yaml",
+                                           "configs/examples/verl/llama-3.1-8b-ppo-8xh100.yaml",
+                                           "configs/examples/verl/qwen3-8b-grpo-fsdp2-8xh200.yaml",
+                                           "configs/examples/verl/qwen2.5-7b-grpo-megatron-8xh100.yaml",
+                                           "configs/examples/nemo-rl/qwen2.5-7b-grpo-tp2-8xh100.yaml",
+                                           "configs/examples/nemo-rl/llama-3.1-8b-grpo-megatron-2x8xh100.yaml",
+                                           "configs/examples/chatlearn/qwen2.5-7b-grpo-fsdp-8xh100.yaml",
+                                           "configs/examples/easyr1/qwen2.5-7b-grpo-8xh100.yaml"));
+
+}  // namespace
+}  // namespace headroom::search
