@@ -132,6 +132,18 @@ Status write_output(const std::string& path, std::string_view text, Streams& str
   return write_and_rename(path, path, text, nullptr);
 }
 
+Status expect_writable(const std::string& path) {
+  if (path == "-") return {};
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) return not_written(path, EISDIR);
+    if (!S_ISREG(status.st_mode)) return {};
+  }
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  if (access(folder.empty() ? "." : folder.c_str(), W_OK) != 0) return not_written(path, errno);
+  return {};
+}
+
 int Written::finish(int code, Streams& streams) const {
   return all_ ? code : report_error(all_.error(), streams);
 }

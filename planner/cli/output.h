@@ -14,6 +14,10 @@ namespace headroom::cli {
 /// path; it is of kind `incomplete` when the system refused.
 Status write_output(const std::string& path, std::string_view text, Streams& streams);
 
+/// Whether `write_output` will find its place, before anything is worked out: a folder that may be written to, and no
+/// folder of that name. What only writing shows (a full disk) it cannot tell.
+Status expect_writable(const std::string& path);
+
 /// What became of several outputs: one that cannot be written loses no other, nor what is printed.
 class Written {
  public:

@@ -102,6 +102,25 @@ Result<Searched> search_fewest(const Arguments& arguments, Streams& streams, con
   return last;
 }
 
+/// The forms in which the winner is written.
+struct Form {
+  const char* flag;
+  Result<std::string> (*Framework::*write)(const ReadJob&, std::span<const Setting>, const WriteHeader&);
+};
+constexpr std::array<Form, 3> kForms = {{{"--yaml", &Framework::write},
+                                         {"--script", &Framework::write_script},
+                                         {"--overrides", &Framework::write_overrides}}};
+
+/// Of all that would be written, what can't be: told before the search.
+Status expect_places(const Arguments& arguments) {
+  const Common& common = arguments.common;
+  for (const Form& form : kForms)
+    if (const std::optional<std::string> path = arguments.find(form.flag)) HEADROOM_TRY(expect_writable(*path));
+  for (const std::optional<std::string>* path : {&common.json, &common.html, &common.csv, &common.markdown})
+    if (*path) HEADROOM_TRY(expect_writable(**path));
+  return {};
+}
+
 WriteHeader header(const search::PlanChoice& winner, const Run& run) {
   const search::Outcome& outcome = winner.outcome;
   WriteHeader header;
@@ -117,15 +136,6 @@ WriteHeader header(const search::PlanChoice& winner, const Run& run) {
   header.lines.push_back("Changed: " + (changes.empty() ? "nothing" : changes));
   return header;
 }
-
-/// The forms in which the winner is written.
-struct Form {
-  const char* flag;
-  Result<std::string> (*Framework::*write)(const ReadJob&, std::span<const Setting>, const WriteHeader&);
-};
-constexpr std::array<Form, 3> kForms = {{{"--yaml", &Framework::write},
-                                         {"--script", &Framework::write_script},
-                                         {"--overrides", &Framework::write_overrides}}};
 
 Status write_winner(const Arguments& arguments, const Searched& searched, Streams& streams) {
   const search::PlanChoice& winner = searched.plan.choices.front();
@@ -176,6 +186,7 @@ int plan(const Arguments& arguments, Streams& streams, const search::Executors& 
   const Common& common = arguments.common;
   const bool to_output = std::any_of(kForms.begin(), kForms.end(),
                                      [&](const Form& form) { return arguments.find(form.flag) == "-"; });
+  if (const Status places = expect_places(arguments); !places) return report_error(places.error(), streams);
   Result<Searched> searched = arguments.has("--min-gpus")
                                   ? search_fewest(arguments, streams, executors)
                                   : search_run(arguments, common, streams, executors);

@@ -300,5 +300,13 @@ TEST_F(BadInput, AnUnwritableOutputIsIncomplete) {
   EXPECT_TRUE(std::filesystem::is_empty(folder));
 }
 
+TEST_F(BadInput, APlanThatCannotBeWrittenIsNotMade) {
+  const std::string place = (folder / "none" / "best.yaml").string();
+  const Outcome outcome = run_words({"plan", test::source(kVerl), "--yaml", place});
+  EXPECT_EQ(outcome.code, kIncomplete);
+  EXPECT_THAT(outcome.err, StartsWith("headroom: " + place + ": could not be written"));
+  EXPECT_EQ(outcome.out, "");
+}
+
 }  // namespace
 }  // namespace headroom::cli
