@@ -8,7 +8,7 @@ namespace {
 /// Passes over unevenly cut batches take a little longer, and the largest is fastest of all but for that.
 constexpr double kUneven = 0.02;
 
-Effect size_of(unsigned activities, std::string_view role) {
+headroom::Effect size_of(unsigned activities, std::string_view role) {
   return {.activities = activities,
           .faster = End::last,
           .frugal = End::first,
@@ -18,7 +18,7 @@ Effect size_of(unsigned activities, std::string_view role) {
 }
 
 /// `activities` in which only memory changes.
-Effect weighs(unsigned activities, End frugal) {
+headroom::Effect weighs(unsigned activities, End frugal) {
   return {.activities = activities, .seconds = false, .frugal = frugal};
 }
 
@@ -79,13 +79,13 @@ void share_buffers(const Job& job, std::vector<Knob>& knobs) {
   if (!shared) return;
   for (Knob& knob : knobs) {
     // A pipeline is filled and emptied once a pass: fewer, larger micro-batches are not faster.
-    for (Effect& effect : knob.effects)
+    for (headroom::Effect& effect : knob.effects)
       if (effect.fastest_at_end) {
         effect.faster = End::none;
         effect.fastest_at_end = false;
       }
     const auto memory =
-        std::find_if(knob.effects.begin(), knob.effects.end(), [](const Effect& one) { return one.memory; });
+        std::find_if(knob.effects.begin(), knob.effects.end(), [](const headroom::Effect& one) { return one.memory; });
     if (memory != knob.effects.end()) knob.effects.push_back(weighs(kAllActivities, memory->frugal));
   }
 }

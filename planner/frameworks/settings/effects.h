@@ -9,7 +9,7 @@ namespace headroom::settings {
 
 /// What knobs of one kind do, whatever their framework calls them. Values are taken to rise, flags to go from
 /// off to on. Tests hold every framework's knobs against these.
-using Effects = std::vector<Effect>;
+using Effects = std::vector<headroom::Effect>;
 
 /// Beside the activities of `Activity`: weights reach an engine. Such a phase is also one of `kResting`, so that what
 /// touches everything touches it.
