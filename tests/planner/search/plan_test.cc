@@ -85,7 +85,11 @@ TEST_F(Toy, TheTableSaysWhatBecameOfEveryConfiguration) {
   Plan found = plan(13 * kGiB, 0, 2);
   found.evaluated = 0;
   found.seconds = 0.25;
-  found.proof = Proof{.space = 10, .refused = 1, .too_large = 4, .slower = 4, .winner = 1, .evaluated = 10};
+  Proof& proof = found.proof.emplace();
+  proof.space = 10;
+  proof.evaluated = 10;
+  proof.refused = proof.winner = 1;
+  proof.too_large = proof.slower = 4;
   EXPECT_THAT(
       writers::plan_table(found, 13 * kGiB),
       ::testing::StartsWith(
