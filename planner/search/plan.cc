@@ -245,6 +245,8 @@ Result<Plan> make_plan(const Setup& setup, const Space& space, const Executors& 
     HEADROOM_TRY(prove(setup, space, executors, options, plan));
   const bool decided = plan.proof && plan.proof->winning;
   if (!decided) HEADROOM_TRY(climb(setup, space, executors, options, plan));
+  // The tables know less of this run than its own runs do.
+  if (!decided && plan.proof && plan.proof->complete() && !plan.choices.empty()) plan.proof.reset();
   if (const Result<Report> now = evaluate(setup, {}, executors.exact)) plan.now = outcome_of(*now);
   mark_pareto(plan.choices);
   plan.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
