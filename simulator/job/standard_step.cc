@@ -2,67 +2,51 @@
 
 #include <algorithm>
 
-#include "simulator/job/actions.h"
+#include "simulator/job/step_builder.h"
 
 namespace headroom {
 namespace {
 
-/// Collects phases; each helper appends an action to the last one.
-class Phases {
- public:
-  void begin(PhaseKind kind) { phases_.push_back(make_phase(kind)); }
-  void role(Verb verb, const std::string& name, Output output = Output::logprobs) {
-    phases_.back().actions.push_back(role_action(verb, name, output));
-  }
-  void engine(Verb verb, const std::string& name, const std::string& role_name = "") {
-    phases_.back().actions.push_back(engine_action(verb, name, role_name));
-  }
-  std::vector<PhaseSpec> take() { return std::move(phases_); }
-
- private:
-  std::vector<PhaseSpec> phases_;
-};
-
 /// Engines that serve a role's weights from another process receive them after every update.
-void sync(const Job& job, Phases& phases) {
+void sync(const Job& job, StepBuilder& phases) {
   for (const Engine& engine : job.engines) {
     if (inside_trainer(engine) || engine.role.empty()) continue;
-    phases.begin(PhaseKind::weight_sync);
-    phases.engine(Verb::sync_weights, engine.name, engine.role);
+    phases.phase(PhaseKind::weight_sync);
+    phases.engine(Verb::sync_weights, engine.role, engine.name);
   }
 }
 
 std::vector<PhaseSpec> standard_start(const Job& job) {
-  Phases phases;
-  phases.begin(PhaseKind::init);
+  StepBuilder phases;
+  phases.phase(PhaseKind::init);
   for (const Role& role : job.roles) {
     if (!role.shares_weights_of.empty()) continue;
-    phases.role(Verb::build, role.name);
-    if (role.trained) phases.role(Verb::build_optimizer, role.name);
-    if (role.trained && job.resumed) phases.role(Verb::create_states, role.name);
+    phases.act(Verb::build, role.name);
+    if (role.trained) phases.act(Verb::build_optimizer, role.name);
+    if (role.trained && job.resumed) phases.act(Verb::create_states, role.name);
   }
   for (const Engine& engine : job.engines) {
     if (inside_trainer(engine)) continue;
-    phases.begin(PhaseKind::engine_init);
-    phases.engine(Verb::start_engine, engine.name);
+    phases.phase(PhaseKind::engine_init);
+    phases.engine(Verb::start_engine, "", engine.name);
   }
   sync(job, phases);
   return phases.take();
 }
 
 std::vector<PhaseSpec> standard_step(const Job& job) {
-  Phases phases;
+  StepBuilder phases;
   bool generates = false;
   for (const Engine& engine : job.engines) {
     if (engine.role.empty()) continue;
-    phases.begin(PhaseKind::generate);
-    phases.engine(Verb::generate, engine.name, inside_trainer(engine) ? engine.role : "");
+    phases.phase(PhaseKind::generate);
+    phases.engine(Verb::generate, inside_trainer(engine) ? engine.role : "", engine.name);
     generates = true;
   }
   for (const Engine& engine : job.engines) {
     if (!engine.role.empty()) continue;
-    phases.begin(PhaseKind::reward);
-    phases.engine(Verb::score, engine.name);
+    phases.phase(PhaseKind::reward);
+    phases.engine(Verb::score, "", engine.name);
   }
   struct Pass {
     const char* role;
@@ -77,8 +61,8 @@ std::vector<PhaseSpec> standard_step(const Job& job) {
     const Role* role = job.role(pass.role);
     if (role == nullptr || (!generates && role->trained))
       continue;  // supervised training has no old log-probs
-    phases.begin(pass.kind);
-    phases.role(Verb::forward, role->name, pass.output);
+    phases.phase(pass.kind);
+    phases.forward(role->name, pass.output);
   }
   std::vector<const Role*> trained;
   for (const Role& role : job.roles)
@@ -86,8 +70,8 @@ std::vector<PhaseSpec> standard_step(const Job& job) {
   std::stable_partition(trained.begin(), trained.end(),
                         [](const Role* role) { return role->name == "critic"; });
   for (const Role* role : trained) {
-    phases.begin(role->name == "critic" ? PhaseKind::train_critic : PhaseKind::train_actor);
-    phases.role(Verb::train, role->name);
+    phases.phase(role->name == "critic" ? PhaseKind::train_critic : PhaseKind::train_actor);
+    phases.act(Verb::train, role->name);
   }
   sync(job, phases);
   return phases.take();

@@ -1,5 +1,5 @@
 #include "planner/frameworks/chatlearn/job.h"
-#include "planner/frameworks/step_builder.h"
+#include "simulator/job/step_builder.h"
 
 namespace headroom::chatlearn {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "planner/frameworks/colossalchat/job.h"
 #include "planner/frameworks/colossalchat/loop.h"
-#include "planner/frameworks/step_builder.h"
+#include "simulator/job/step_builder.h"
 
 namespace headroom::colossalchat {
 namespace {

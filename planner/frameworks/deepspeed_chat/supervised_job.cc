@@ -5,7 +5,7 @@
 #include "planner/frameworks/deepspeed_chat/settings.h"
 #include "planner/frameworks/deepspeed_chat/supervised.h"
 #include "planner/frameworks/deepspeed_chat/supervised_loop.h"
-#include "planner/frameworks/step_builder.h"
+#include "simulator/job/step_builder.h"
 
 namespace headroom::deepspeed_chat::supervised {
 namespace {

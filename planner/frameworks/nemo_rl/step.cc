@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "planner/frameworks/nemo_rl/job.h"
-#include "planner/frameworks/step_builder.h"
+#include "simulator/job/step_builder.h"
 
 namespace headroom::nemo_rl {
 namespace {

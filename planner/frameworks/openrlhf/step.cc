@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "planner/frameworks/openrlhf/job.h"
-#include "planner/frameworks/step_builder.h"
+#include "simulator/job/step_builder.h"
 
 namespace headroom::openrlhf {
 namespace {

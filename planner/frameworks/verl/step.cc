@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "planner/frameworks/verl/job.h"
-#include "planner/frameworks/step_builder.h"
+#include "simulator/job/step_builder.h"
 
 namespace headroom::verl {
 namespace {

@@ -1,5 +1,5 @@
 #include "planner/frameworks/chatlearn/rlhf/settings.h"
-#include "planner/frameworks/step_builder.h"
+#include "simulator/job/step_builder.h"
 
 namespace headroom::chatlearn::rlhf {
 namespace {
