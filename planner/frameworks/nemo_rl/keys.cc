@@ -216,7 +216,9 @@ constexpr Row<Settings> kRollouts[] = {
     {.key = "num_generations_per_prompt", .member = [](Settings& s) -> std::int64_t& { return s.samples; }, .fallback = "16", .least = 1, .most = 1'000'000},
     {.key = "skip_reference_policy_logprobs_calculation", .member = [](Settings& s) -> bool& { return s.skip_reference; }, .fallback = "false", .since = v6},
     {.key = "async_grpo.enabled", .member = [](Settings& s) -> bool& { return s.async; }, .fallback = "false", .since = v4},
-    {.key = "async_ppo.enabled", .member = [](Settings& s) -> bool& { return s.async; }, .fallback = "false", .since = v8},
+    // Without defaults: what is not given must leave the other algorithm's key alone.
+    {.key = "async_ppo.enabled", .member = [](Settings& s) -> bool& { return s.async; }, .since = v8},
+    {.key = "async_ppo.in_flight_weight_updates", .member = [](Settings& s) -> bool& { return s.in_flight; }, .since = v8},
     {.key = "async_grpo.max_trajectory_age_steps", .member = [](Settings& s) -> std::int64_t& { return s.age; }, .fallback = "1", .least = 1, .most = 1000, .since = v4},
     {.key = "async_grpo.in_flight_weight_updates", .member = [](Settings& s) -> bool& { return s.in_flight; }, .fallback = "false", .since = v5},
     {.key = "ppo_epochs", .member = [](Settings& s) -> std::int64_t& { return s.ppo_epochs; }, .fallback = "1", .least = 1, .most = 10000},
