@@ -69,13 +69,14 @@ std::vector<std::vector<PackedLoop::Piece>> PackedLoop::train_pieces(std::int64_
   const std::int64_t steps =
       std::max<std::int64_t>(1, context_.epochs * (batch / std::max<std::int64_t>(1, context_.mini_batch)));
   const std::int64_t all = std::max<std::int64_t>(1, context_.packed_train.count);
-  const std::int64_t runs = std::min<std::int64_t>(all, 3);
+  // What is kept of every micro-batch grows with their number: all are run.
+  const std::int64_t runs = role().loss.keeps_outputs ? all : std::min<std::int64_t>(all, 3);
   for (std::int64_t step = 0; step < std::min<std::int64_t>(steps, 2); ++step) {
     const double times = step == 0 ? 1 : static_cast<double>(steps - 1);
     std::vector<Piece>& pieces = out.emplace_back();
     for (std::int64_t i = 0; i < runs; ++i)
       pieces.push_back(
-          {context_.packed_train, i == 1 && runs == 3 ? times * static_cast<double>(all - 2) : times});
+          {context_.packed_train, i == 1 && runs == 3 && all > 3 ? times * static_cast<double>(all - 2) : times});
   }
   return out;
 }
@@ -151,16 +152,7 @@ PackedLoop::Outputs PackedLoop::run(const MicroBatches& batch, Entropy entropy) 
   }
   Tensor scaled = loss.temperature_copy ? tape::mul_scalar(rows) : tape::div_scalar_in_place(rows);
   rows.reset();
-  if (entropy != Entropy::none) {
-    if (loss.entropy_chunk > 0 && loss.entropy_compiled)
-      out.entropy = tape::compiled_chunked_entropy(scaled, loss.entropy_chunk);
-    else if (loss.entropy_chunk > 0)
-      out.entropy = tape::chunked_entropy(scaled, loss.entropy_chunk);
-    else if (loss.entropy_compiled)
-      out.entropy = tape::compiled_entropy(scaled);
-    else
-      out.entropy = tape::eager_entropy(scaled);
-  }
+  if (entropy != Entropy::none) out.entropy = packed_entropy(scaled, loss, model().engine);
   // Written over the logits in the backward, unless the entropy or the caller still needs them.
   const bool in_place = entropy == Entropy::none && !(loss.logits_fp32 && loss.keeps_logits);
   if (role().packed || !loss.temperature_copy) {
@@ -214,8 +206,14 @@ Tensor PackedLoop::value_loss(const MicroBatches& batch) {
 Tensor PackedLoop::packed_loss(const MicroBatches& batch) {
   if (role().head != HeadKind::language_model) return value_loss(batch);
   Outputs outputs = run(batch, role().loss.train_entropy);
-  if (role().loss.keeps_logits) kept_logits_ = outputs.logits;
-  return packed_policy_loss(tape_, role().loss, outputs.logprobs, outputs.entropy);
+  const LossSpec& loss = role().loss;
+  if (loss.keeps_logits) kept_logits_ = outputs.logits;
+  if (!loss.keeps_outputs) return packed_policy_loss(tape_, loss, outputs.logprobs, outputs.entropy);
+  outputs.logits.reset();
+  kept_outputs_.push_back(outputs);
+  // An entropy that the loss does not use keeps its graph, which no backward frees.
+  return packed_policy_loss(tape_, loss, outputs.logprobs,
+                            loss.keeps_unused_graph ? Tensor() : outputs.entropy);
 }
 
 void PackedLoop::run_micro_batch(const MicroBatches& batch, bool last) {
@@ -241,6 +239,7 @@ void PackedLoop::train(Experience& experience) {
     last_loss_.reset();
     repeat(mini_batch.front().times);
     store_.step();
+    kept_outputs_.clear();
   }
   repeat(1);
 }

@@ -43,6 +43,7 @@ class PackedLoop : public Loop {
   void repeat(double times);
 
   tape::Tensor kept_logits_;
+  std::vector<Outputs> kept_outputs_;  ///< of the running mini-batch's micro-batches, where the loop keeps them
   tape::Tensor mask_;  ///< of packed sequences under scaled_dot_product_attention
   tape::Tensor last_loss_;  ///< the loop's variable, with its graph, until the next micro-batch's loss stands
 };

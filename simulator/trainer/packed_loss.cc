@@ -2,6 +2,7 @@
 
 #include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/reduce.h"
+#include "simulator/tape/operations/token_losses.h"
 
 namespace headroom::trainer {
 namespace {
@@ -11,6 +12,19 @@ using tape::Tensor;
 const std::uint16_t kInput = tape::operation_name("micro_batch");
 
 }  // namespace
+
+Tensor packed_entropy(const Tensor& logits, const LossSpec& loss, tape::Engine* engine) {
+  const auto once = [&loss](const Tensor& rows, std::span<const Tensor>) {
+    if (loss.entropy_chunk > 0 && loss.entropy_compiled)
+      return tape::compiled_chunked_entropy(rows, loss.entropy_chunk);
+    if (loss.entropy_chunk > 0) return tape::chunked_entropy(rows, loss.entropy_chunk);
+    return loss.entropy_compiled ? tape::compiled_entropy(rows) : tape::eager_entropy(rows);
+  };
+  tape::Tape& tape = logits.tape();
+  if (!loss.entropy_recomputed || !tape.grad_enabled()) return once(logits, {});
+  return engine != nullptr ? tape::checkpoint_reentrant(tape, *engine, once, logits, {})
+                           : tape::checkpoint(tape, once, logits, {});
+}
 
 Tensor packed_policy_loss(tape::Tape& tape, const LossSpec& loss, const Tensor& logprobs,
                           const Tensor& entropy) {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "simulator/job/role.h"
-#include "simulator/tape/core/tape.h"
+#include "simulator/tape/core/checkpoint.h"
 
 namespace headroom::trainer {
 
@@ -9,5 +9,10 @@ namespace headroom::trainer {
 /// (undefined: none) and the KL term that `loss` asks for. A scalar.
 tape::Tensor packed_policy_loss(tape::Tape& tape, const LossSpec& loss, const tape::Tensor& logprobs,
                                 const tape::Tensor& entropy);
+
+/// Entropies of packed rows of logits, fp32 [N], as `loss` says. Recomputed ones keep the logits alone and are made
+/// again in the backward: torch.utils.checkpoint around the function, by PyTorch's default the reentrant form, which
+/// needs `engine`. `loss` outlives the graph. From verl's source; no recording has it.
+tape::Tensor packed_entropy(const tape::Tensor& logits, const LossSpec& loss, tape::Engine* engine);
 
 }  // namespace headroom::trainer
