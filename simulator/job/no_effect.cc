@@ -44,8 +44,14 @@ void add_role(const Role& role, Collector& found) {
             "has no effect: the plain and the packed loop take masks as full");
   found.add(role.loaded_into_cache && sharding.kind != ShardingKind::none, at + ".loaded_into_cache",
             fmt::format("has no effect under {}, which loads on the host", kind));
-  found.add(role.loss.entropy_recomputed, at + ".loss.entropy_recomputed",
-            "is not modelled: what the entropy's backward keeps is shown as if it were kept");
+  // What only the packed loop does.
+  const bool packed = role.loop == nullptr && sharding.kind != ShardingKind::megatron;
+  found.add(role.loss.entropy_recomputed && !packed, at + ".loss.entropy_recomputed",
+            "is not modelled here: what the entropy's backward keeps is shown as if it were kept");
+  found.add(role.loss.keeps_outputs && !packed, at + ".loss.keeps_outputs",
+            "is not modelled here: outputs of micro-batches are a few bytes a token");
+  found.add(role.loss.sum_pi_squared && sharding.kind != ShardingKind::megatron, at + ".loss.sum_pi_squared",
+            "is not modelled under this sharding: its temporaries are missing");
   found.add(role.optimizer.cpu_fraction > 0 && sharding.kind != ShardingKind::megatron,
             at + ".optimizer.cpu_fraction", fmt::format("has no effect under {}: it is Megatron's", kind));
 }
@@ -56,6 +62,12 @@ std::vector<NoEffect> no_effect(const Job& job) {
   Collector found;
   for (const Role& role : job.roles)
     if (role.shares_weights_of.empty()) add_role(role, found);  // else its owner's settings decide
+  for (const Engine& engine : job.engines)
+    found.add(engine.loads_weights, fmt::format("engines.{}.loads_weights", engine.name),
+              "changes no memory: weights stand on the GPU from the start either way");
+  for (const PhaseSpec& phase : job.step)
+    found.add(phase.overlaps_next, fmt::format("step.{}.overlaps_next", name(phase.kind)),
+              "changes no memory, and phases are shown one after the other: a step takes at most their sum");
   return found.take();
 }
 

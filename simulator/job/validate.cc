@@ -296,6 +296,10 @@ Status validate_job(const Job& job) {
   }
   for (const Engine& engine : job.engines) HEADROOM_TRY(check_engine(job, engine));
   HEADROOM_TRY(check_phases(job, job.start, "start"));
+  for (const PhaseSpec& phase : job.start)
+    if (phase.when != When{} || phase.overlaps_next)
+      return bad(fmt::format("start.{}", name(phase.kind)),
+                 "expected neither when nor overlaps_next: phases of the start run once, one after the other");
   HEADROOM_TRY(check_phases(job, job.step, "step"));
   HEADROOM_TRY(check_calls(job));
   return check_residency(job);

@@ -78,7 +78,6 @@ std::vector<Engine> make_engines(const Settings& s) {
   out.max_batched_tokens = g.max_num_batched_tokens.value_or(limits.batched_tokens);
   out.graphs = !g.enforce_eager;
   out.processed_logprobs = true;
-  out.loads_weights = false;
   out.sleep_level = s.separate() ? 0 : 1;
   out.sync.kind = WeightExport::per_tensor;
   out.sync.dtype = DType::bf16;

@@ -122,7 +122,6 @@ std::vector<Engine> make_engines(const Settings& s) {
   out.max_length = s.sequence_length();
   out.graphs = !s.enforce_eager;
   out.processed_logprobs = s.corrects;
-  out.loads_weights = true;
   out.sleep_level = s.shares_engine() && s.engine_sleep ? 1 : 0;
   const std::string vllm = s.versions.vllm.empty() ? "0.27.1" : s.versions.vllm;
   engines::set_release(out, vllm);

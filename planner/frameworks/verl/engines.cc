@@ -44,7 +44,6 @@ Engine base(const Settings& s, const EngineSettings& e) {
   out.graphs = !e.enforce_eager;
   out.capture_sizes = e.capture_sizes;
   out.processed_logprobs = e.calculate_log_probs;
-  out.loads_weights = e.load_format.rfind("dummy", 0) != 0;
   out.host_swap = static_cast<Bytes>(e.swap_space_gib * static_cast<double>(kGiB));
   (void)s;
   return out;
