@@ -95,8 +95,10 @@ Tensor token_logprobs(tape::Arg logits, const Tensor& ids, const LossSpec& loss)
     case TokenLogprob::logsumexp:
       out = by_logsumexp(rows, tokens);
       break;
-    default:
+    case TokenLogprob::log_softmax:
+    case TokenLogprob::fused_linear:  // of logits that exist all the same
       out = by_log_softmax(rows, tokens);
+      break;
   }
   logits.release();
   tape::drop(rows, tokens);
