@@ -429,7 +429,7 @@ struct Fields<Role> {
             &Role::activation_offload);
     v.field({.name = "optimizer", .meaning = "of a trained role"}, &Role::optimizer);
     v.field({.name = "lora", .meaning = "adapters; null: all weights are trained"}, &Role::lora);
-    v.field({.name = "loss", .meaning = "what happens to the logits"}, &Role::loss);
+    v.field({.name = "loss", .meaning = "what happens to the logits; of a role that shares weights: as its owner's"}, &Role::loss);
     v.field({.name = "attention", .meaning = "implementation"}, &Role::attention);
     v.field({.name = "trainer", .meaning = "whose loop runs it: a trainer's own, or plain"}, &Role::loop);
     v.field({.name = "attention_kernel", .meaning = "that scaled_dot_product_attention is held to"},

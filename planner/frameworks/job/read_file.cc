@@ -236,6 +236,15 @@ void complete_engine(const Job& job, const Document& node, Engine& engine, const
   engine = std::move(out);
 }
 
+/// A role that runs another one's weights forms its log-probs as that one does, unless it states how.
+void inherit_losses(Job& job, const Document& document) {
+  for (std::size_t i = 0; i < job.roles.size(); ++i) {
+    Role& role = job.roles[i];
+    const Role* owner = role.shares_weights_of.empty() ? nullptr : job.role(role.shares_weights_of);
+    if (owner != nullptr && document.find("roles")->items()[i].find("loss") == nullptr) role.loss = owner->loss;
+  }
+}
+
 void complete_engines(Job& job, const Document& document, Context& context) {
   const Document* nodes = document.find("engines");
   for (std::size_t i = 0; i < job.engines.size(); ++i)
@@ -258,6 +267,7 @@ Result<Job> read_job_file(const Document& document, const std::string& file, con
   read_object(document, job, "", context);
   if (!context.error) context.error = std::move(context.missing);
   if (context.error) return tl::unexpected<Error>(std::move(*context.error));
+  inherit_losses(job, document);
   HEADROOM_TRY(find_models(job, document, file, base));
   complete_engines(job, document, context);
   if (job.pools.empty()) job.pools.push_back({});

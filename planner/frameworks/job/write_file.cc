@@ -113,7 +113,15 @@ Document write_object(const Struct& object, const Struct& fallback) {
 Document write_job_file(const Job& job) {
   Document out = Document::map();
   out.set(kFormatKey, Document::scalar(std::string(kFormat)));
-  const Document fields = write_object(job, Job{});
+  Document fields = write_object(job, Job{});
+  // Left out, it would be the owner's.
+  Document roles = Document::list();
+  for (std::size_t i = 0; i < job.roles.size(); ++i) {
+    Document role = fields.find("roles")->items()[i];
+    if (!job.roles[i].shares_weights_of.empty()) role.set("loss", write_object(job.roles[i].loss, LossSpec{}));
+    roles.append(std::move(role));
+  }
+  fields.set("roles", std::move(roles));
   for (const auto& [key, value] : fields.entries()) out.set(key, value);
   return out;
 }

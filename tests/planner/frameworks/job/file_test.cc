@@ -208,6 +208,24 @@ std::string violation(const nlohmann::json& schema, const Document& value, const
   return "";
 }
 
+TEST(JobFile, ARoleThatSharesWeightsTakesItsOwnersLoss) {
+  const auto read = [](const std::string& text) {
+    return jobfile::read_job_file(parse_document(text, "run.yaml").value(), "run.yaml",
+                                  test::source("tests/data/job-fields").string());
+  };
+  std::ifstream file(test::source("tests/data/job-fields/adapters.yaml"));
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  Result<Job> job = read(text);
+  ASSERT_TRUE(job) << job.error().text();
+  EXPECT_EQ(job->role("actor")->loss.token_logprob, TokenLogprob::flash_cross_entropy);
+  EXPECT_EQ(job->role("ref")->loss, job->role("actor")->loss);
+  for (Role& role : job->roles)
+    if (role.name == "ref") role.loss = {};  // stated otherwise, it is written and stays
+  const Result<Job> again = read(write_yaml(jobfile::write_job_file(*job)));
+  ASSERT_TRUE(again) << again.error().text();
+  EXPECT_EQ(again->role("ref")->loss, LossSpec{});
+}
+
 TEST(JobSchema, DescribesEveryFileThatIsWritten) {
   const nlohmann::json schema = nlohmann::json::parse(jobfile::job_schema());
   EXPECT_EQ(schema["$id"], "headroom.job/1");
