@@ -25,7 +25,7 @@ std::vector<fs::path> places(const std::string& parent, const std::string& file,
     out.push_back((fs::path(folder) / wanted).lexically_normal());
     out.push_back(fs::path(folder) / wanted.filename());
   }
-  fs::path above = fs::absolute(here).lexically_normal();
+  fs::path above = fs::absolute(here.empty() ? "." : here).lexically_normal();
   for (int i = 0; i < kFoldersAbove && above.has_relative_path(); ++i) {
     out.push_back(above / wanted.filename());
     above = above.parent_path();
