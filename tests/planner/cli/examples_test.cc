@@ -43,7 +43,8 @@ TEST(Examples, EveryCommandReadsEveryShippedConfiguration) {
       if (words[0] == "check")
         EXPECT_THAT(outcome.err, AnyOf("", StartsWith("headroom: warning: " + path + ": host memory"),
                                        StartsWith("headroom: warning: " + path + ": rollout: the KV cache"),
-                                       StartsWith("headroom: warning: " + path + ": roles.")));
+                                       StartsWith("headroom: warning: " + path + ": roles."),
+                                       StartsWith("headroom: warning: " + path + ": step.")));
       else
         EXPECT_EQ(outcome.err, "") << words[0] << " " << path;
       EXPECT_NE(outcome.out, "") << words[0] << " " << path;
