@@ -63,7 +63,7 @@ const Row kRows[] = {
      [](const Settings&, const std::string& v) { return Keys{{"accelerate.offload_optimizer_device", v == "true" ? "cpu" : "none"}}; }},
     {"param_offload", "weights live on the host and visit the GPU", false, [](const Settings& s) { return sharded_by_accelerate(s) && s.launcher.stage == 3; },
      [](const Settings& s) { return shown(s.launcher.offload_parameters == "cpu"); }, [](const Settings&) { return settings::flags(); },
-     [](const Settings&, const std::string& v) { return Keys{{"accelerate.offload_param_device", v == "true" ? "cpu" : "none"}}; }, {"zero_stage", "3"}},
+     [](const Settings&, const std::string& v) { return Keys{{"accelerate.offload_param_device", v == "true" ? "cpu" : "none"}}; }, {}, {"zero_stage", "3"}},
     {"fsdp_offload", "shards, gradients and optimizer live on the host", false, [](const Settings& s) { return s.distributed() == Distributed::fsdp; },
      [](const Settings& s) { return shown(s.launcher.offload_params); }, [](const Settings&) { return settings::flags(); },
      [](const Settings&, const std::string& v) { return Keys{{"accelerate.fsdp_offload_params", v}}; }},
