@@ -312,7 +312,8 @@ TEST(TrlPrograms, Zero3SpreadsWeightsAsTheyAreMade) {
   const Job spread = job_of(words), whole = job_of(words + "--zero3_init_flag false");
   const Bytes weights = 2 * spread.role("actor")->model->parameters();
   EXPECT_GE(peak(whole, "init") - peak(spread, "init"), weights / 2);
-  EXPECT_EQ(peak(whole, "backward"), peak(spread, "backward"));
+  // Where tensors lie after it changes blocks' remainders alone.
+  EXPECT_NEAR(static_cast<double>(peak(whole, "backward")), static_cast<double>(peak(spread, "backward")), 16 * kMiB);
 }
 
 TEST(TrlPrograms, Fsdp2GathersAReferenceWhole) {
