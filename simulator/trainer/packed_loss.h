@@ -12,7 +12,7 @@ tape::Tensor packed_policy_loss(tape::Tape& tape, const LossSpec& loss, const ta
 
 /// Entropies of packed rows of logits, fp32 [N], as `loss` says. Recomputed ones keep the logits alone and are made
 /// again in the backward: torch.utils.checkpoint around the function, by PyTorch's default the reentrant form, which
-/// needs `engine`. `loss` outlives the graph. From verl's source; no recording has it.
+/// needs `engine`. `loss` outlives the graph. From verl's source; recorded with chunks, not without.
 tape::Tensor packed_entropy(const tape::Tensor& logits, const LossSpec& loss, tape::Engine* engine);
 
 }  // namespace headroom::trainer

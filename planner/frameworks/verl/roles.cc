@@ -213,10 +213,10 @@ LossSpec actor_loss(const Settings& s) {
   // Padded logits go through the plain function, whatever is asked for.
   const bool packed = s.actor.model.remove_padding || s.actor.strategy == Strategy::megatron;
   out.entropy_compiled = s.torch_compile && packed;
-  // The engine workers recompute all rows at once, whatever the chunk.
   out.entropy_recomputed = s.entropy_checkpointing && packed;
-  const bool chunked = s.entropy_chunking && packed && !(out.entropy_recomputed && s.after(0, 8, 0));
-  out.entropy_chunk = chunked ? s.entropy_chunk : 0;
+  // The engine workers recompute by chunks of the function's own size, whatever size is asked for.
+  const bool own_chunk = out.entropy_recomputed && s.after(0, 8, 0);
+  out.entropy_chunk = s.entropy_chunking && packed ? own_chunk ? 2048 : s.entropy_chunk : 0;
   out.kl = s.use_kl_loss;
   out.sum_pi_squared = s.calculate_sum_pi_squared;
   // The first engine release kept every micro-batch's outputs, unused ones with their graph.
