@@ -63,7 +63,7 @@ Effects engine_sequences() {
   return {{.activities = kGenerating}, weighs(kScoring | kTraining, End::first), weighs(kResting, End::none)};
 }
 Effects engine_prefill() {
-  return {{.activities = kGenerating, .faster = End::first, .frugal = End::first}, weighs(kSyncing, End::first)};
+  return {{.activities = kGenerating, .frugal = End::first}, weighs(kSyncing, End::first)};
 }
 Effects engine_ranks() {
   return {{.activities = kGenerating}, weighs(kNotGenerating, End::none)};
