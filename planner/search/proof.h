@@ -27,7 +27,7 @@ struct Proof {
 };
 
 struct ProofOptions {
-  std::int64_t most_evaluations = 8'000;
+  std::int64_t most_evaluations = 16'000;
   std::int64_t most_exact_runs = 48;
 };
 
