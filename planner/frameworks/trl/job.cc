@@ -93,7 +93,6 @@ std::vector<Engine> make_engines(const Settings& s) {
   }
   out.graphs = !(s.server() && g.enforce_eager);
   out.processed_logprobs = s.since(0, 23);
-  out.loads_weights = true;
   out.sleep_level = !s.sleeps() ? 0 : s.since(0, 25) ? 2 : 1;
   engines::set_release(out, s.versions.vllm.empty() ? "0.20.0" : s.versions.vllm);
   out.sync.dtype = DType::bf16;
