@@ -161,7 +161,8 @@ bool recalls(const Job& job) {
   const bool inside = std::any_of(job.engines.begin(), job.engines.end(), [](const Engine& engine) {
     return engine.kind != EngineKind::vllm && engine.kind != EngineKind::sglang;
   });
-  return engines && !inside;
+  const bool own_loop = std::any_of(job.roles.begin(), job.roles.end(), [](const Role& role) { return role.loop; });
+  return engines && !inside && !own_loop;
 }
 
 MakeTrainer recalled(std::shared_ptr<CostBook> book, bool keeps_cache) {

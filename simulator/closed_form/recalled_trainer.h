@@ -21,7 +21,8 @@ namespace headroom::closed_form {
 MakeTrainer recalled(std::shared_ptr<CostBook> book, bool keeps_cache = true);
 
 /// Whether `recalled` knows the job's trainers by their parts: engines make the batches. A program that
-/// generates inside the trainer ties its roles together and is run for each configuration.
+/// generates inside the trainer, and one whose roles run a loop of their own (loop_kind.h), tie their roles
+/// together and are run for each configuration.
 bool recalls(const Job& job);
 
 }  // namespace headroom::closed_form

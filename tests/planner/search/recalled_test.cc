@@ -136,6 +136,16 @@ TEST(CostBook, AgreesOnDrawnConfigurationsOfAPipeline) {
   expect_agreement_on_draws("configs/examples/verl/qwen2.5-7b-grpo-megatron-8xh100.yaml", 0.04, 24, 10);
 }
 
+// A loop of its own ties roles together: the book has no parts of it, and must not be asked for them.
+TEST(CostBook, LeavesOwnLoopsWhole) {
+  const auto read = read_job(
+      std::array{test::source("configs/examples/trl/qwen2.5-7b-grpo-lora-colocate-8xh100.yaml").string()}, {});
+  ASSERT_TRUE(read) << read.error().text();
+  ASSERT_FALSE(read->job.engines.empty());
+  EXPECT_FALSE(closed_form::recalls(read->job));
+  EXPECT_TRUE(closed_form::recalls(job_with({})));
+}
+
 TEST(CostBook, RunsNothingTwice) {
   const Job job = job_with({});
   const Hardware hardware = find_hardware("h100").value();
