@@ -70,7 +70,7 @@ std::vector<OptionGroup> option_groups(const Command& command) {
       groups.push_back(common.group);
     }
   }
-  groups.push_back({"General", {{"--quiet", "", "no warnings and no table"}, {"--help", "", "this text"}}});
+  groups.push_back({"General", {{"--quiet", "", "the verdict alone, in one line"}, {"--help", "", "this text"}}});
   return groups;
 }
 

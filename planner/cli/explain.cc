@@ -153,6 +153,7 @@ int explain(const Arguments& arguments, Streams& streams, const Executor& fast, 
     others.html.reset();
   }
   written.add(write_reports(std::span(&report, 1), others, streams));
+  if (common.quiet && !takes_standard_output(common)) streams.out << writers::verdict(report) << "\n";
   if (prints) {
     const search::Outcome now = search::outcome_of(report);
     // What would come after the place where a run breaks is unknown, and no peak.

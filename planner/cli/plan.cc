@@ -203,7 +203,9 @@ int plan(const Arguments& arguments, Streams& streams, const search::Executors& 
     written.add(write_output(*common.html, writers::html_page(writers::plan_json(found, searched->input)), streams));
   others.html.reset();
   written.add(write_reports(std::span(&shown, 1), others, streams));
-  if (!common.quiet && !takes_standard_output(common) && !to_output) {
+  const bool prints = !takes_standard_output(common) && !to_output;
+  if (prints && common.quiet) streams.out << writers::plan_verdict(found) << "\n";
+  if (prints && !common.quiet) {
     if (arguments.has("--min-gpus")) {
       const Pool& pool = searched->run.read.job.pools.front();
       streams.out << fmt::format("Fewest GPUs: {} ({} × {})\n", pool.gpus(), pool.nodes, pool.gpus_per_node);

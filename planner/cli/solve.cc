@@ -93,9 +93,9 @@ int solve(const Arguments& arguments, Streams& streams, const Executor& quick, c
     written.add(write_output(*std::exchange(others.json, {}),
                              writers::solution_json(report, knob.name, *solution), streams));
   written.add(write_reports(std::span(&report, 1), others, streams));
-  if (!common.quiet && !takes_standard_output(common)) {
-    streams.out << fmt::format("{} = {}{}\n", knob.name, solution->fits.value, beyond_text(*solution))
-                << writers::verdict(report) << "\n";
+  if (!takes_standard_output(common)) {
+    streams.out << fmt::format("{} = {}{}\n", knob.name, solution->fits.value, beyond_text(*solution));
+    if (!common.quiet) streams.out << writers::verdict(report) << "\n";
   }
   return written.finish(verdict_code(report), streams);
 }

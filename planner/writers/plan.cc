@@ -90,6 +90,22 @@ std::string settings_text(const std::vector<Setting>& settings, const std::vecto
   return printable(text);
 }
 
+std::string plan_verdict(const Plan& plan) {
+  if (plan.choices.empty()) {
+    if (plan.nearest.empty()) return "nothing in this space fits";
+    const PlanChoice& nearest = plan.nearest.front();
+    return fmt::format("nothing in this space fits: {} short in {} at least", format_gib(-nearest.outcome.spare),
+                       nearest.outcome.limiting_phase);
+  }
+  const PlanChoice& best = plan.choices.front();
+  const std::string against =
+      plan.now.seconds > 0 ? fmt::format(" ({:+.1f} %)", 100 * (best.outcome.seconds / plan.now.seconds - 1)) : "";
+  const std::string changes = settings_text(best.settings, best.choices);
+  return fmt::format("fits: {:.1f} s a step{}, {} to spare in {}: {}", best.outcome.seconds, against,
+                     format_gib(best.outcome.spare), best.outcome.limiting_phase,
+                     changes.empty() ? "nothing to change" : changes);
+}
+
 std::string plan_table(const Plan& plan, Bytes budget) {
   std::string out;
   if (plan.evaluated > 0) {

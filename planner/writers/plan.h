@@ -7,6 +7,10 @@
 
 namespace headroom::writers {
 
+/// One line: the best choice with its seconds, what it leaves and changes; where none fits, by how much the nearest
+/// misses.
+std::string plan_verdict(const search::Plan& plan);
+
 /// The ranked choices for people: what each costs and leaves, which phase limits it, what it changes.
 std::string plan_table(const search::Plan& plan, Bytes budget);
 

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -67,6 +68,23 @@ TEST(Answers, NoBudgetReachesBeyondTheCard) {
   const Outcome outcome = run_words({"estimate", kVerl, "--budget", "100GiB"});
   EXPECT_EQ(outcome.code, kBadInput);
   EXPECT_THAT(outcome.err, HasSubstr("headroom: --budget: expected at most the card's"));
+}
+
+TEST(Answers, QuietCommandsSayTheVerdictInOneLine) {
+  const auto line = [](std::vector<std::string> words) {
+    words.insert(words.end(), {"--steps", "1", "--quiet"});
+    const Outcome outcome = run_words(words);
+    EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1) << words[0] << ": " << outcome.out;
+    EXPECT_THAT(outcome.err, IsEmpty());
+    return outcome.out;
+  };
+  const std::vector<std::string> narrow = {"plan", kVerl, "--vary", "gpu_memory_utilization=0.3,0.5"};
+  EXPECT_THAT(line(narrow), AllOf(HasSubstr("fits: "), HasSubstr(" s a step"), HasSubstr(kUtilization)));
+  std::vector<std::string> tight = narrow;
+  tight.insert(tight.end(), {"--budget", "2GiB"});
+  EXPECT_THAT(line(tight), HasSubstr("nothing in this space fits"));
+  EXPECT_THAT(line({"solve", "gpu_memory_utilization", kVerl}), HasSubstr("gpu_memory_utilization = "));
+  EXPECT_THAT(line({"explain", kVerl}), HasSubstr("fits: "));
 }
 
 TEST(Answers, KnobsGoByTheFrameworksKeysToo) {
