@@ -34,6 +34,14 @@ Job without_sequences(const Job& job) {
 
 }  // namespace
 
+bool only_cached_memory_passes(const Report& report, const Limits& limits) {
+  if (report.fits || !room_of(report, limits)) return false;
+  for (const DeviceReport& device : report.devices)
+    for (const PhaseReport& phase : device.phases)
+      if (spare(report, device, phase) + phase.at_peak_device[Component::allocator_slack] < 0) return false;
+  return true;
+}
+
 Status settle_cached_memory(Report& report, const Job& job, const Hardware& hardware, const Limits& limits) {
   if (report.fits || report.executor != "simulator") return {};
   const std::optional<Bytes> room = room_of(report, limits);

@@ -7,6 +7,11 @@
 
 namespace headroom::cli {
 
+/// Whether a judged run passes its budget by memory that its allocators keep and do not use, and by nothing else: no
+/// process runs out of memory, the host's budget holds, and what is in use fits. Of a closed form that is no verdict,
+/// since the allocator gives such memory back when the card is full.
+bool only_cached_memory_passes(const Report& report, const Limits& limits);
+
 /// Looks again at a simulated run that passes its budget without running out of memory, as `judge` left it.
 ///
 /// PyTorch's allocator fills the card with blocks that it caches, and gives them back when the driver has no

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "planner/cli/cached_memory.h"
+#include "planner/cli/executors.h"
 #include "planner/cli/lengths.h"
 #include "planner/cli/output.h"
 #include "planner/cli/understood.h"
@@ -153,12 +154,25 @@ Status within_the_card(const Limits& limits) {
   return check(limits.budget);
 }
 
+/// The judged report of `job`, one of `run`'s. Where in the closed form only memory that the allocator keeps passes the
+/// budget, the simulator decides: whether it can be given back is not in a sum of live bytes.
+Result<Report> decided(const Job& job, const Run& run, const Executor& executor) {
+  HEADROOM_ASSIGN(Report report, executor(job, run.hardware));
+  judge(report, run.limits);
+  if (only_cached_memory_passes(report, run.limits)) {
+    HEADROOM_ASSIGN(report, simulating_executor()(job, run.hardware));
+    report.assumptions.push_back(
+        "every allocation was simulated: in closed form only memory that the allocator keeps passes the budget");
+    judge(report, run.limits);
+  }
+  HEADROOM_TRY(settle_cached_memory(report, job, run.hardware, run.limits));
+  return report;
+}
+
 /// Where another release that the run may be meant for ends with another verdict, that is told too.
 Status tell_alternative(const ReadJob& other, const Run& run, const Executor& executor, Report& report) {
-  Result<Report> predicted = executor(other.job, run.hardware);
+  Result<Report> predicted = decided(other.job, run, executor);
   if (!predicted) return {};  // what can't be predicted there has no verdict
-  judge(*predicted, run.limits);
-  HEADROOM_TRY(settle_cached_memory(*predicted, other.job, run.hardware, run.limits));
   leave_undetermined(*predicted, other.job.not_modelled);
   const auto verdict = [](const Report& one) {
     return one.fits ? "fits" : undetermined(one).empty() ? "does not fit" : "is undetermined";
@@ -240,7 +254,9 @@ void describe(Report& report, const Run& run) {
   add_versions(run.read.job.versions, report);
   report.assumptions.insert(report.assumptions.begin(), run.read.job.assumptions.begin(),
                             run.read.job.assumptions.end());
-  for (const Notice& notice : run.read.warnings) report.warnings.push_back(as_warning(notice));
+  std::vector<Warning> read;
+  for (const Notice& notice : run.read.warnings) read.push_back(as_warning(notice));
+  report.warnings.insert(report.warnings.begin(), read.begin(), read.end());
 }
 
 Result<Report> predict(const Run& run, const Executor& executor) {
@@ -248,17 +264,15 @@ Result<Report> predict(const Run& run, const Executor& executor) {
   Job capped = run.read.job;
   const bool known = !capped.lengths.listed.empty();
   const Lengths lengths = known ? Lengths{} : std::exchange(capped.lengths, {});
-  Result<Report> predicted = executor(capped, run.hardware);
+  Result<Report> predicted = decided(capped, run, executor);
   if (!predicted)
     return fail(placed(std::move(predicted.error()),
                        run.read.input.files.empty() ? "" : run.read.input.files.back().path));
   Report report = std::move(*predicted);
   if (!lengths.source.empty()) {
     const Job usual = at_expected_lengths(capped, lengths);
-    HEADROOM_ASSIGN(Report expected, executor(usual, run.hardware));
+    HEADROOM_ASSIGN(Report expected, decided(usual, run, executor));
     add_expected(expected, report);
-    judge(expected, run.limits);
-    HEADROOM_TRY(settle_cached_memory(expected, usual, run.hardware, run.limits));
     leave_undetermined(expected, run.read.job.not_modelled);
     report.assumptions.push_back(expected_verdict(expected, lengths));
   }
@@ -266,8 +280,6 @@ Result<Report> predict(const Run& run, const Executor& executor) {
     report.assumptions.push_back(
         "micro-batches are the listed ones: the prediction holds for these sequences, not for longer ones");
   describe(report, run);
-  judge(report, run.limits);
-  HEADROOM_TRY(settle_cached_memory(report, capped, run.hardware, run.limits));
   leave_undetermined(report, run.read.job.not_modelled);
   quiet_about_host(report, run);
   for (const ReadJob& other : run.alternatives) HEADROOM_TRY(tell_alternative(other, run, executor, report));

@@ -55,6 +55,31 @@ TEST(Verdicts, WhatOnlyPassesByCachedMemoryIsLeftOpen) {
   EXPECT_THAT(over.out, HasSubstr(": does not fit: "));
 }
 
+/// Between what is in use and what the allocator keeps beside it the closed form has no verdict: `estimate` says what
+/// `check` says, from the same simulation.
+TEST(Verdicts, TheSimulatorDecidesWhereOnlyCachedMemoryPassesInClosedForm) {
+  const auto report = [](const char* command, const std::string& budget) {
+    return nlohmann::json::parse(run_words({command, kTorch, "--budget", budget, "--json", "-"}).out);
+  };
+  Bytes kept = 0, in_use = 0;  // the highest phases, with and without what is only kept
+  const auto roomy = report("estimate", "80000MiB");
+  for (const auto& phase : roomy["devices"][0]["phases"]) {
+    const Bytes needed = phase["peak_device"].get<Bytes>() + phase["margin_bytes"].get<Bytes>();
+    kept = std::max(kept, needed);
+    in_use = std::max(in_use, needed - phase["at_peak_device"].value("allocator_slack", Bytes{0}));
+  }
+  ASSERT_GT(kept - in_use, kGiB / 4);
+  const std::string budget = std::to_string((kept + in_use) / 2) + "B";
+  const auto between = report("estimate", budget), simulated = report("simulate", budget);
+  EXPECT_EQ(between["executor"], "simulator");
+  EXPECT_EQ(between["fits"], simulated["fits"]);
+  EXPECT_EQ(between["warnings"], simulated["warnings"]);
+  EXPECT_EQ(between["devices"][0]["phases"], simulated["devices"][0]["phases"]);
+  EXPECT_EQ(run_words({"estimate", kTorch, "--budget", budget}).code,
+            run_words({"check", kTorch, "--budget", budget}).code);
+  EXPECT_EQ(report("estimate", std::to_string(in_use - kGiB / 4) + "B")["executor"], "closed_form");
+}
+
 /// A cache that is too small for the engine's concurrency is slow, not a failure.
 TEST(Verdicts, ASmallCacheIsAWarning) {
   const Outcome outcome =
