@@ -56,10 +56,13 @@ Status settle_cached_memory(Report& report, const Job& job, const Hardware& hard
   if (room_of(bare, limits)) {
     report.devices = std::move(again.devices);
     report.fits = true;
-    report.assumptions.push_back(
-        fmt::format("its states fill the card whatever the lengths: shown is how it gets on within {}, giving cached "
-                    "memory back",
-                    format_gib(*room)));
+    Warning warning;
+    warning.code = kGivesBack;
+    warning.message = fmt::format(
+        "its states and what is cached beside them fill the card whatever the lengths: shown is how it gets on within "
+        "{}, giving cached memory back",
+        format_gib(*room));
+    report.warnings.push_back(std::move(warning));
     return {};
   }
   leave_open(report, fmt::format("within {} it gets on by giving cached memory back, unless micro-batches "

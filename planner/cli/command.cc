@@ -22,8 +22,9 @@ const std::vector<CommonGroup>& common_groups() {
          {"--include-path", "DIR", "where files that CONFIG refers to are looked for", false, true},
          {"--steps", "N",
           "steps to run after init (default: what CONFIG states, else 3; the plain PyTorch loop: 2)"},
-         {"--lengths", "mean=N,max=N|FILE|NAME",
-          "also show what is expected at these token lengths (the verdict stays with the cap)"},
+         {"--lengths", "mean=N,max=N|FILE|NAME|caps",
+          "what is known of the sequences' lengths; decides where the run does not fit with all at their caps "
+          "(default: what is known of the data that it trains on; caps: nothing)"},
          {"--other-seconds", "N",
           "of every step what no prediction knows: reward functions, environments, data (default: 0)"}}}},
       {kHardwareFlags,

@@ -34,6 +34,7 @@ tl::unexpected<Error> wrong(const std::string& file, int line, std::string key, 
 
 struct Figures {
   double prompt = 0, response = 0, mean = 0, max = 0, spread = 0;
+  double prompt_max = 0;  ///< with it, the longest sequence is one whose response is as long as the cap
   std::string source;
 };
 
@@ -136,26 +137,25 @@ Result<Figures> figures_of(const Document& document, const Batch& caps, const st
     double* figure;
     std::int64_t cap;  ///< of one item of a list; 0: no list is taken
   };
-  const std::array<Place, 5> places = {{{"prompt", &figures.prompt, caps.prompt_length},
+  const std::array<Place, 6> places = {{{"prompt", &figures.prompt, caps.prompt_length},
                                         {"response", &figures.response, caps.response_length},
                                         {"mean", &figures.mean, 0},
                                         {"max", &figures.max, 0},
-                                        {"spread", &figures.spread, 0}}};
-  static constexpr std::array<std::string_view, 6> kKeys = {"prompt", "response", "mean",
-                                                            "max",    "spread",   "source"};
+                                        {"spread", &figures.spread, 0},
+                                        {"prompt_max", &figures.prompt_max, 0}}};
+  static constexpr std::array<std::string_view, 8> kKeys = {"prompt", "response",   "mean",  "max",
+                                                            "spread", "prompt_max", "rows",  "source"};
   double longest = 0, variance = 0;
   bool lists = false;
   for (const auto& [key, value] : document.entries()) {
-    if (key == "source") {
-      figures.source = value.text();
-      continue;
-    }
+    if (key == "source") figures.source = value.text();
+    if (key == "source" || key == "rows") continue;  // rows: how much of a mixture a dataset is
     const auto place =
         std::find_if(places.begin(), places.end(), [&](const Place& one) { return one.key == key; });
     if (place == places.end()) {
       const std::string near = nearest(key, kKeys);
       return wrong(file, value.line(), key,
-                   "expected one of prompt, response, mean, max, spread, source" +
+                   "expected one of prompt, response, mean, max, spread, prompt_max, source" +
                        (near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
     }
     if (value.is_list() && place->cap > 0) {
@@ -169,6 +169,9 @@ Result<Figures> figures_of(const Document& document, const Batch& caps, const st
     }
   }
   if (lists && figures.max == 0) figures.max = longest;
+  if (figures.prompt_max > 0 && figures.max == 0)
+    figures.max = std::min(figures.prompt_max, static_cast<double>(caps.prompt_length)) +
+                  static_cast<double>(caps.response_length);
   if (lists && figures.spread == 0) figures.spread = std::sqrt(variance);
   return figures;
 }

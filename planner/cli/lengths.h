@@ -7,7 +7,7 @@
 
 namespace headroom::cli {
 
-/// `--lengths`: token lengths below the cap, beside which the worst case is still shown and decides. One of
+/// `--lengths`: token lengths below the cap. One of
 ///
 ///   KEY=N,…   the figures themselves
 ///   NAME      a dataset that Headroom knows (configs/lengths/NAME.yaml)
@@ -21,7 +21,8 @@ namespace headroom::cli {
 ///   max               the longest sequence met; padded batches are as wide
 ///   spread            standard deviation of the tokens of k sequences, over the square root of k (for
 ///                     independent sequences: of one sequence)
-///   source            (files) where the figures come from
+///   prompt_max        the longest prompt: then the longest sequence is that with a response of the cap's length
+///   rows, source      (files) how much of a mixture it is; where the figures come from
 ///
 /// A list holds whole sequences (prompt and response): their mean, deviation and the longest count. Lengths
 /// above the cap count as the cap, as frameworks cut them. Errors: unknown keys, a stated mean above its cap,

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "planner/cli/cached_memory.h"
+#include "planner/cli/dataset_lengths.h"
 #include "planner/cli/executors.h"
 #include "planner/cli/lengths.h"
 #include "planner/cli/output.h"
@@ -79,6 +80,8 @@ Result<Hardware> hardware_of(const ReadJob& read, const Common& common, const st
             .key = {}});
 }
 
+constexpr const char* kCaps = "caps";  // of --lengths: nothing else is asked
+
 Warning as_warning(const Notice& notice) {
   Warning warning;
   warning.code = "configuration";
@@ -112,16 +115,35 @@ void add_expected(const Report& expected, Report& report) {
   }
 }
 
-std::string expected_verdict(const Report& expected, const Lengths& lengths) {
-  const PeakPlace place = highest(expected);
-  return fmt::format(
-      "at expected lengths (prompts of {:.0f}, responses of {:.0f} tokens; {}) the run {}, {} at most{}",
-      lengths.mean_prompt, lengths.mean_response, lengths.source,
-      expected.fits                    ? "fits"
-      : undetermined(expected).empty() ? "does not fit"
-                                       : "is undetermined",
-      format_gib(place.phase == nullptr ? 0 : place.phase->peak_device),
-      place.phase == nullptr ? "" : " in " + place.phase->phase);
+/// "fits, 63.10 GiB at most in train_actor"
+std::string outcome(const Report& report) {
+  const PeakPlace place = highest(report);
+  const std::string_view word = report.fits                    ? "fits"
+                                : undetermined(report).empty() ? "does not fit"
+                                                               : "is undetermined";
+  if (place.phase == nullptr) return std::string(word);
+  return fmt::format("{}, {} at most in {}", word, format_gib(place.phase->peak_device), place.phase->phase);
+}
+
+/// "prompts of 104, responses of 313 tokens"
+std::string described(const Lengths& lengths) {
+  std::string out = fmt::format("prompts of {:.0f}, responses of {:.0f} tokens", lengths.mean_prompt,
+                                lengths.mean_response);
+  if (lengths.mean_response <= 0) out = fmt::format("prompts of {:.0f} tokens, responses of the cap's", lengths.mean_prompt);
+  if (lengths.mean_prompt <= 0) out = fmt::format("prompts of the cap's, responses of {:.0f} tokens", lengths.mean_response);
+  return out;
+}
+
+/// The report of known lengths in place of the caps' one, which does not fit.
+void let_lengths_decide(Report& report, Report expected, const Job& job, const Lengths& lengths) {
+  Warning warning;
+  warning.code = "lengths";
+  warning.message =
+      fmt::format("decided at the lengths that are known ({}); with every sequence at its cap ({} + {} tokens) it {}",
+                  described(lengths), job.batch.prompt_length, job.batch.response_length, outcome(report));
+  report = std::move(expected);
+  report.assumptions.push_back("lengths: " + lengths.source);
+  report.warnings.push_back(std::move(warning));
 }
 
 /// Where nothing limits host memory, a run that needs no more of it than its node's cards have themselves is
@@ -170,8 +192,11 @@ Result<Report> decided(const Job& job, const Run& run, const Executor& executor)
 }
 
 /// Where another release that the run may be meant for ends with another verdict, that is told too.
-Status tell_alternative(const ReadJob& other, const Run& run, const Executor& executor, Report& report) {
+Status tell_alternative(const ReadJob& other, const Run& run, const std::optional<Lengths>& usual,
+                        const Executor& executor, Report& report) {
   Result<Report> predicted = decided(other.job, run, executor);
+  if (predicted && !predicted->fits && usual)
+    predicted = decided(at_expected_lengths(other.job, *usual), run, executor);
   if (!predicted) return {};  // what can't be predicted there has no verdict
   leave_undetermined(*predicted, other.job.not_modelled);
   const auto verdict = [](const Report& one) {
@@ -226,7 +251,9 @@ Result<Run> load_run(const std::string& path, const Common& common, Streams& str
   run.framework = find_framework(run.read.job.framework);
   if (Status valid = validate_job(run.read.job); !valid)
     return fail(placed(std::move(valid.error()), path == "-" ? kStandardInput : path));
-  if (common.lengths) {
+  if (!common.lengths) {
+    run.data_lengths = lengths_of_data(run.read);
+  } else if (*common.lengths != kCaps) {
     HEADROOM_ASSIGN(run.read.job.lengths, read_lengths(*common.lengths, run.read.job));
   }
   HEADROOM_ASSIGN(run.hardware, hardware_of(run.read, common, path));
@@ -260,7 +287,7 @@ void describe(Report& report, const Run& run) {
 }
 
 Result<Report> predict(const Run& run, const Executor& executor) {
-  // The worst case decides; it knows no lengths but the caps, unless every sequence is known.
+  // The worst case knows no lengths but the caps, unless every sequence is known.
   Job capped = run.read.job;
   const bool known = !capped.lengths.listed.empty();
   const Lengths lengths = known ? Lengths{} : std::exchange(capped.lengths, {});
@@ -269,12 +296,17 @@ Result<Report> predict(const Run& run, const Executor& executor) {
     return fail(placed(std::move(predicted.error()),
                        run.read.input.files.empty() ? "" : run.read.input.files.back().path));
   Report report = std::move(*predicted);
-  if (!lengths.source.empty()) {
-    const Job usual = at_expected_lengths(capped, lengths);
-    HEADROOM_ASSIGN(Report expected, decided(usual, run, executor));
-    add_expected(expected, report);
-    leave_undetermined(expected, run.read.job.not_modelled);
-    report.assumptions.push_back(expected_verdict(expected, lengths));
+  const bool given = !lengths.source.empty();
+  const std::optional<Lengths> usual = given ? std::optional(lengths) : run.data_lengths;
+  if (given || (usual && !report.fits)) {
+    HEADROOM_ASSIGN(Report expected, decided(at_expected_lengths(capped, *usual), run, executor));
+    if (report.fits) {
+      add_expected(expected, report);
+      leave_undetermined(expected, run.read.job.not_modelled);
+      report.assumptions.push_back(fmt::format("at expected lengths ({}; {}) the run {}", described(*usual), usual->source, outcome(expected)));
+    } else {
+      let_lengths_decide(report, std::move(expected), capped, *usual);
+    }
   }
   if (known)
     report.assumptions.push_back(
@@ -282,7 +314,7 @@ Result<Report> predict(const Run& run, const Executor& executor) {
   describe(report, run);
   leave_undetermined(report, run.read.job.not_modelled);
   quiet_about_host(report, run);
-  for (const ReadJob& other : run.alternatives) HEADROOM_TRY(tell_alternative(other, run, executor, report));
+  for (const ReadJob& other : run.alternatives) HEADROOM_TRY(tell_alternative(other, run, usual, executor, report));
   return report;
 }
 

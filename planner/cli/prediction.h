@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@ struct Run {
   Hardware hardware;
   Limits limits;
   double other_seconds = 0;           ///< of every step, as the command line gives them
+  std::optional<Lengths> data_lengths;  ///< known of what it trains on, where no `--lengths` is given
   std::vector<ReadJob> alternatives;  ///< the run as other releases of its framework would make it
 
   search::Setup setup() const { return {framework, &read, hardware, limits}; }
@@ -34,6 +36,10 @@ Result<Run> load_run(const std::string& path, const Common& common, Streams& str
 void describe(Report& report, const Run& run);
 
 /// The judged report, with the reader's warnings, assumptions and library versions.
+///
+/// The caps decide where a run fits with every sequence as long as they let it. Where it does not, what is known of its
+/// lengths decides, from `--lengths` or of the data that it trains on (dataset_lengths.h): the report is then that of
+/// these lengths, and the warning `lengths` says so and what the caps would need.
 Result<Report> predict(const Run& run, const Executor& executor);
 
 /// Budgets, host budget and margin out of the flags and the card.

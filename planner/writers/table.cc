@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <cstdlib>
 
 #include "models/base/printable.h"
@@ -318,6 +319,22 @@ std::vector<std::string> warning_lines(const Report& report) {
 
 namespace {
 
+/// Of a run that gets on by giving cached memory back: how far what it uses is from the budget.
+std::string given_back(const Report& report) {
+  Bytes least = std::numeric_limits<Bytes>::max();
+  std::string sum;
+  for (const DeviceReport& device : report.devices)
+    for (const PhaseReport& phase : device.phases) {
+      const Bytes left = spare(report, device, phase) + phase.peak_device - in_use(phase);
+      if (left >= least) continue;
+      least = left;
+      sum = fmt::format("{} in use + {} margin of {} in {} (step {}) on GPU {}", gib(in_use(phase)), gib(phase.margin),
+                        format_gib(device.budget.value_or(report.budget)), phase.phase, phase.step, device.device);
+    }
+  return fmt::format("fits, but only by giving cached memory back, which fills the card: {} to spare without it, {}",
+                     format_gib(least), sum);
+}
+
 std::string verdict_text(const Report& report) {
   const PeakPlace place = highest(report);
   const std::vector<std::string> open = undetermined(report);
@@ -337,6 +354,7 @@ std::string verdict_text(const Report& report) {
   // What a run that stops would have needed is not known: the card's end is no figure of its own.
   if (stops(report)) return "does not fit: " + other_reason(report);
   if (left < 0) return fmt::format("does not fit: {} over, {} {}", format_gib(-left), sum, where);
+  if (report.fits && gives_cache_back(report)) return given_back(report);
   if (report.fits) return fmt::format("fits: {} to spare, {} {}", format_gib(left), sum, where);
   return fmt::format("does not fit: {}; the highest device peak is {} {}", other_reason(report), sum, where);
 }

@@ -83,4 +83,9 @@ std::vector<std::string> undetermined(const Report& report) {
   return out;
 }
 
+bool gives_cache_back(const Report& report) {
+  return std::any_of(report.warnings.begin(), report.warnings.end(),
+                     [](const Warning& warning) { return warning.code == kGivesBack; });
+}
+
 }  // namespace headroom

@@ -41,6 +41,11 @@ bool runs_out(const PhaseReport& phase);
 /// Why nobody knows whether the run fits; empty: the verdict is known.
 std::vector<std::string> undetermined(const Report& report);
 
+/// The warning of a run that fits because its allocators give cached memory back when the card is full: its phases
+/// reach the card's end, and what is in use says how far it is from failing.
+inline constexpr const char* kGivesBack = "gives-cache-back";
+bool gives_cache_back(const Report& report);
+
 /// The budget of `device`'s pool.
 Bytes budget_of(const DeviceReport& device, const Limits& limits);
 

@@ -144,11 +144,11 @@ PublicReport translate(const json& report, Keys keys, bool complete) {
   out.outcome = report.at("outcome");
   out.phase = report.value("phase", "");
   out.caution = report.value("caution", "");
-  out.lengths = report.value("dataset", "");
   const int nodes = report.at("nodes"), gpus = report.at("gpus_per_node");
   out.what = fmt::format("{}, {}{} {}", report.at("model").get<std::string>(),
                          nodes > 1 ? std::to_string(nodes) + " x " : "", gpus, out.gpu);
   name_model(report, keys);
+  if (report.contains("dataset")) keys["data.train_files"] = report["dataset"];
   add_versions(report, keys);
   keys["headroom.gpu"] = out.gpu;
   keys["trainer.nnodes"] = std::to_string(nodes);

@@ -12,14 +12,13 @@ namespace headroom::test {
 ///
 /// tests/data/reports/verl.json holds what the reports say, in their own words: GPU, nodes, versions, keys
 /// (verl's, or a script's variables), what happened and where. The translation is the same for all: a table
-/// of the words that scripts use for verl's keys, the model by its name, the dataset's lengths by its name. A
+/// of the words that scripts use for verl's keys, the model by its name, the dataset by its name. A
 /// report that was not whole says nothing of the keys that it lacks; those that decide memory are `missing`.
 struct PublicReport {
   std::string id, url;
   std::string what;  ///< model, GPUs and setting in a few words
   std::string gpu;
   std::vector<std::string> overrides;  ///< verl's keys as `++key=value`, versions and hardware included
-  std::string lengths;  ///< a dataset of configs/lengths, or empty: the caps are all that is known
   std::string outcome;  ///< fits, oom, measured
   std::string phase;    ///< where it ran out, as reported
   std::string caution;  ///< what makes the report itself doubtful

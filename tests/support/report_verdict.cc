@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/cli/cached_memory.h"
+#include "planner/cli/dataset_lengths.h"
 #include "planner/cli/lengths.h"
 #include "planner/cli/prediction.h"
 #include "planner/frameworks/registry.h"
@@ -41,6 +42,7 @@ ReportVerdict::Peak peak_of(const Report& report) {
   out.fits = report.fits;
   out.open = fmt::format("{}", fmt::join(undetermined(report), ", "));
   out.spare = spare(report);
+  out.gives_back = gives_cache_back(report);
   if (const PeakPlace place = highest(report); place.phase != nullptr) {
     out.device = place.phase->peak_device;
     out.phase = place.phase->phase;
@@ -112,7 +114,8 @@ std::string why(const PublicReport& report, const ReportVerdict& verdict) {
     return short_text(fmt::format("{}", fmt::join(verdict.reasons, ", ")));
   const ReportVerdict::Peak& peak = verdict.expected ? *verdict.expected : *verdict.worst;
   if (!peak.failure.empty()) return short_text(peak.failure);
-  std::string text = fmt::format("{} {}", format_gib(peak.spare < 0 ? -peak.spare : peak.spare),
+  std::string text = peak.gives_back ? "gets on by giving cached memory back, whatever the lengths" :
+                     fmt::format("{} {}", format_gib(peak.spare < 0 ? -peak.spare : peak.spare),
                                  peak.spare < 0 ? "over, margin counted" : "to spare, margin counted");
   if (verdict.kind == Kind::wrong && report.outcome == "fits" && peak.device <= verdict.budget)
     text += "; within the margin";
@@ -148,9 +151,8 @@ Result<ReportVerdict> judge_report(const PublicReport& report) {
   run.limits = cli::limits_of({}, run.hardware);
   out.budget = run.limits.budget;
   HEADROOM_ASSIGN(out.worst, simulate(run, run.read.job));
-  if (!report.lengths.empty()) {
-    HEADROOM_ASSIGN(const Lengths lengths, cli::read_lengths(report.lengths, run.read.job));
-    HEADROOM_ASSIGN(out.expected, simulate(run, cli::at_expected_lengths(run.read.job, lengths)));
+  if (const std::optional<Lengths> lengths = cli::lengths_of_data(run.read)) {
+    HEADROOM_ASSIGN(out.expected, simulate(run, cli::at_expected_lengths(run.read.job, *lengths)));
   }
   if (!out.expected && !out.worst->fits) {
     // Real sequences are shorter than the caps, nobody says by how much: only what fails at any length is

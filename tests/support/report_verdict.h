@@ -20,7 +20,7 @@ struct ReportVerdict {
     std::string phase;
     std::string failure;  ///< the allocator's or engine's message; empty: none
     std::string open;     ///< why nobody knows whether it fits; empty: it is known
-    bool fits = false;
+    bool fits = false, gives_back = false;  ///< fits by giving cached memory back
   };
   std::optional<Peak> expected;  ///< at the dataset's lengths; decides when there is one
   std::optional<Peak> worst;     ///< every sequence at the cap

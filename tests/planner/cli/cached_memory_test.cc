@@ -6,6 +6,8 @@
 
 #include "planner/cli/prediction.h"
 #include "planner/frameworks/registry.h"
+#include "planner/writers/table.h"
+#include "simulator/device/verdict.h"
 #include "simulator/hardware/library.h"
 #include "simulator/phases/device_run.h"
 
@@ -44,9 +46,12 @@ TEST(CachedMemory, StatesThatFillTheCardAreDecided) {
     const Report states = settled("Qwen/Qwen2-7B-Instruct", prompt, response, 16);
     EXPECT_TRUE(states.fits) << response;
     EXPECT_TRUE(undetermined(states).empty());
-    ASSERT_FALSE(states.assumptions.empty());
-    EXPECT_THAT(states.assumptions.back(), testing::HasSubstr("whatever the lengths"));
+    ASSERT_TRUE(gives_cache_back(states));
+    EXPECT_THAT(states.warnings.back().message, testing::HasSubstr("whatever the lengths"));
     EXPECT_GE(spare(states), 0);
+    // Nothing is to spare of the card; the verdict tells from what is in use.
+    EXPECT_THAT(writers::verdict(states), testing::HasSubstr("fits, but only by giving cached memory back"));
+    EXPECT_THAT(writers::verdict(states), testing::Not(testing::HasSubstr(" 0.00 GiB to spare")));
   }
   EXPECT_FALSE(settled("Qwen/Qwen2-7B-Instruct", 1024, 1024, 16).fits);
 }

@@ -56,7 +56,7 @@ TEST(Lengths, ComeFromAFileWithItsSource) {
   std::ofstream(path) << "prompt: 90\nrespons: 210\n";
   EXPECT_EQ(read_lengths(path, capped()).error().text(),
             path.string() +
-                ":2: respons: expected one of prompt, response, mean, max, spread, source; did you mean "
+                ":2: respons: expected one of prompt, response, mean, max, spread, prompt_max, source; did you mean "
                 "'response'?");
 }
 
@@ -118,7 +118,7 @@ TEST(Lengths, RefusesWhatMakesNoSense) {
   EXPECT_THAT(read_lengths("prompt=2000", capped()).error().text(), HasSubstr("at most the caps"));
 }
 
-/// The caps decide; every command that takes the flag tells what the lengths change.
+/// Where the caps fit, every command that takes the flag tells what the lengths change.
 TEST(Lengths, ShowBesideTheVerdictOfEveryCommand) {
   const std::string config = test::source("configs/examples/verl/qwen2.5-0.5b-grpo-1x4090.yaml");
   const std::string file = test::scratch() / "flag_lengths.txt";
