@@ -7,6 +7,7 @@
 
 #include "models/base/printable.h"
 #include "planner/cli/executors.h"
+#include "planner/cli/expected_lengths.h"
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
 #include "planner/frameworks/engines/evidence.h"
@@ -24,6 +25,13 @@ using writers::Columns;
 using writers::gib;
 
 constexpr std::size_t kChangesShown = 8;
+
+/// Those that decided the verdict: none where the caps did.
+Lengths deciding_lengths(const Run& run, const Report& report) {
+  const bool of_data = std::any_of(report.warnings.begin(), report.warnings.end(),
+                                   [](const Warning& warning) { return warning.code == "lengths"; });
+  return of_data && run.data_lengths ? *run.data_lengths : run.read.job.lengths;
+}
 
 std::string why(const Report& report) {
   const PeakPlace place = highest(report);
@@ -141,7 +149,9 @@ int explain(const Arguments& arguments, Streams& streams, const Executor& fast, 
     const std::vector<Knob> knobs = run.framework->knobs(run.read);
     HEADROOM_CLI_ASSIGN(const search::Space space, search::make_space(knobs, {}, {}), streams);
     const search::Setup setup = run.setup();
-    changes = search::confirmed(setup, search::single_changes(setup, space, fast), kChangesShown, executor);
+    const Lengths lengths = deciding_lengths(run, report);
+    changes = search::confirmed(setup, search::single_changes(setup, space, at_lengths(fast, lengths)), kChangesShown,
+                                at_lengths(executor, lengths));
   }
   Common others = common;
   others.json.reset();

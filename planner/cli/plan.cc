@@ -8,6 +8,7 @@
 #include <set>
 
 #include "planner/cli/executors.h"
+#include "planner/cli/expected_lengths.h"
 #include "planner/cli/knob_names.h"
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
@@ -51,6 +52,9 @@ Result<Searched> search_run(const Arguments& arguments, const Common& common, St
   if (out.run.framework == nullptr || out.run.framework->knobs == nullptr)
     return fail(Error{.message = no_knobs(out.run), .file = arguments.text("CONFIG"), .key = {}});
   HEADROOM_ASSIGN(search::PlanOptions options, plan_options(arguments));
+  const Executor exact = executors.exact;
+  for (Executor* one : {&executors.quick, &executors.exact, &executors.own})
+    *one = at_lengths(*one, out.run.read.job.lengths);
   if (!closed_form::recalls(out.run.read.job)) {
     options.search.most_evaluations = kSlowEvaluations;
     options.search.more_evaluations = kMoreSlowEvaluations;
@@ -62,7 +66,7 @@ Result<Searched> search_run(const Arguments& arguments, const Common& common, St
   HEADROOM_ASSIGN(const search::Space space, search::make_space(knobs, vary, fix));
   Result<search::Plan> plan = search::make_plan(out.run.setup(), space, executors, options);
   if (!plan || plan->choices.empty()) {
-    HEADROOM_ASSIGN(out.input, predict(out.run, executors.exact));
+    HEADROOM_ASSIGN(out.input, predict(out.run, exact));
   }
   HEADROOM_ASSIGN(out.plan, std::move(plan));
   const auto add_other = [&](search::Outcome& outcome) {

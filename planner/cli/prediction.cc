@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <utility>
 
 #include "planner/cli/cached_memory.h"
 #include "planner/cli/dataset_lengths.h"
@@ -191,6 +192,27 @@ Result<Report> decided(const Job& job, const Run& run, const Executor& executor)
   return report;
 }
 
+struct Cluster {
+  std::int64_t nodes = 0, gpus_per_node = 0;
+  bool operator==(const Cluster&) const = default;
+};
+
+Cluster cluster_of(const Job& job) {
+  Cluster out;
+  for (const Pool& pool : job.pools) out = {out.nodes + pool.nodes, pool.gpus_per_node};
+  return out;
+}
+
+/// The cluster when a size of it is `value`: whole nodes, or a part of one.
+Result<Cluster> resized(Cluster cluster, std::string_view key, std::int64_t value) {
+  if (key == kNodesFlag) return Cluster{value, cluster.gpus_per_node};
+  if (key == kGpusPerNodeFlag) return Cluster{cluster.nodes, value};
+  if (value <= cluster.gpus_per_node) return Cluster{1, value};
+  if (value % cluster.gpus_per_node != 0)
+    return fail(fmt::format("expected whole nodes of {} GPUs, found {}", cluster.gpus_per_node, value));
+  return Cluster{value / cluster.gpus_per_node, cluster.gpus_per_node};
+}
+
 /// Where another release that the run may be meant for ends with another verdict, that is told too.
 Status tell_alternative(const ReadJob& other, const Run& run, const std::optional<Lengths>& usual,
                         const Executor& executor, Report& report) {
@@ -242,6 +264,7 @@ Result<Run> load_run(const std::string& path, const Common& common, Streams& str
   Run run;
   JobOptions options = job_options(common);
   HEADROOM_ASSIGN(run.read, read(path, options, streams));
+  run.options = options;
   if (path != "-")  // standard input is read once
     for (const std::string& release : run.read.alternatives) {
       options.versions.framework = release;
@@ -268,6 +291,26 @@ Result<Run> load_run(const std::string& path, const Common& common, Streams& str
     if (pool == pools.front().name) pool.clear();  // as devices of the first pool are named
   }
   return run;
+}
+
+Result<ReadJob> with_size(const Run& run, const Size& size, const std::string& value) {
+  JobOptions options = run.options;
+  // Words behind `--` are a script's, or overrides beside files.
+  if (run.read.input.files.empty() || run.read.input.files.front().launch == nullptr)
+    options.overrides.insert(options.overrides.end(), options.words.begin(), options.words.end());
+  options.words.clear();
+  std::optional<Cluster> cluster;
+  if (size.key.starts_with("--")) {
+    HEADROOM_ASSIGN(cluster, resized(cluster_of(run.read.job), size.key, std::stoll(value)));
+    options.nodes = cluster->nodes;
+    options.gpus_per_node = cluster->gpus_per_node;
+  } else {
+    options.overrides.push_back("++" + size.key + "=" + value);
+  }
+  HEADROOM_ASSIGN(ReadJob out, read_job(run.read.input, options));
+  HEADROOM_TRY(validate_job(out.job));
+  if (cluster && cluster_of(out.job) != *cluster) return fail("the configuration itself states these GPUs");
+  return out;
 }
 
 void describe(Report& report, const Run& run) {

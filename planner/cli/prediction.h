@@ -21,6 +21,7 @@ struct Run {
   const Framework* framework = nullptr;
   Hardware hardware;
   Limits limits;
+  JobOptions options;                 ///< with which it was read
   double other_seconds = 0;           ///< of every step, as the command line gives them
   std::optional<Lengths> data_lengths;  ///< known of what it trains on, where no `--lengths` is given
   std::vector<ReadJob> alternatives;  ///< the run as other releases of its framework would make it
@@ -31,6 +32,10 @@ struct Run {
 /// Reads one CONFIG (`-`: standard input) with the shared flags. The GPU is `--gpu`, else what the
 /// configuration names; neither is an error that says what to give.
 Result<Run> load_run(const std::string& path, const Common& common, Streams& streams);
+
+/// The run read again with a size of it set to `value`. Errors: what its framework refuses, and a cluster that the
+/// configuration states itself.
+Result<ReadJob> with_size(const Run& run, const Size& size, const std::string& value);
 
 /// Adds the reader's warnings and assumptions, the framework and the library versions to a report of the run.
 void describe(Report& report, const Run& run);

@@ -4,55 +4,121 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <ostream>
 #include <utility>
 
 #include "models/base/nearest.h"
 #include "planner/cli/executors.h"
+#include "planner/cli/expected_lengths.h"
 #include "planner/cli/knob_names.h"
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
 #include "planner/search/solve.h"
+#include "planner/search/solve_number.h"
 #include "planner/writers/solution.h"
 #include "planner/writers/table.h"
 
 namespace headroom::cli {
 namespace {
 
-Result<Knob> find_knob(const Run& run, const std::string& text) {
-  if (run.framework == nullptr || run.framework->knobs == nullptr)
-    return fail(Error{.message = no_knobs(run), .file = run.read.input.files.back().path, .key = {}});
-  const std::vector<Knob> knobs = run.framework->knobs(run.read);
-  const std::string name = knob_name(run, knobs, text);
-  std::string known;
-  std::vector<std::string_view> names;
-  for (const Knob& knob : knobs) {
-    if (knob.name == name) return knob;
-    names.push_back(knob.name);
-    known += (known.empty() ? "" : ", ") + knob.name;
+/// What is solved for: a knob, whose values are known, or a number of the run.
+struct Sought {
+  std::string name;
+  std::optional<Knob> knob;
+  std::optional<Size> size;
+};
+
+Result<Sought> find_sought(const Run& run, const std::string& text) {
+  const Framework& framework = *run.framework;
+  std::vector<Knob> knobs;
+  if (framework.knobs != nullptr) knobs = framework.knobs(run.read);
+  const auto knob_named = [&](const std::string& name) {
+    return std::find_if(knobs.begin(), knobs.end(), [&](const Knob& knob) { return knob.name == name; });
+  };
+  if (const auto knob = knob_named(text); knob != knobs.end()) return Sought{text, *knob, {}};
+  std::vector<std::string> names = size_names(run.read, framework.sizes);
+  const bool by_name = std::find(names.begin(), names.end(), text) != names.end();
+  if (!by_name)
+    if (const auto knob = knob_named(knob_name(run, knobs, text)); knob != knobs.end())
+      return Sought{knob->name, *knob, {}};
+  if (auto size = find_size(run.read, framework.sizes, text)) return Sought{size->name, {}, std::move(size)};
+  for (const Knob& knob : knobs) names.push_back(knob.name);
+  const std::string near = nearest(text, std::vector<std::string_view>(names.begin(), names.end()));
+  return fail(Error{.message = fmt::format("unknown knob{}; this run has: {}",
+                                           near.empty() ? "" : fmt::format(", did you mean '{}'?", near),
+                                           fmt::join(names, ", ")),
+                    .file = {},
+                    .key = text});
+}
+
+/// The run with `value` for what is sought.
+Result<Job> with_value(const Run& run, const Sought& sought, const std::string& value) {
+  if (sought.knob) {
+    HEADROOM_ASSIGN(Job job, run.framework->with(run.read, std::array{Choice{sought.name, value}}));
+    HEADROOM_TRY(validate_job(job));
+    return job;
   }
-  const std::string near = nearest(name, names);
-  return fail(
-      Error{.message = fmt::format("unknown knob{}; this run has: {}",
-                                   near.empty() ? "" : fmt::format(", did you mean '{}'?", near), known),
-            .file = {},
-            .key = name});
+  HEADROOM_ASSIGN(ReadJob read, with_size(run, *sought.size, value));
+  return std::move(read.job);
+}
+
+/// The whole run with it, for its report.
+Result<Run> with_chosen(const Run& run, const Sought& sought, const std::string& value) {
+  Run out = run;
+  out.alternatives.clear();
+  HEADROOM_ASSIGN(out.read.job, with_value(run, sought, value));
+  out.read.job.lengths = run.read.job.lengths;
+  return out;
+}
+
+Result<Report> report_of(const Run& run, const Job& job, const Executor& executor) {
+  HEADROOM_ASSIGN(Report report, executor(job, run.hardware));
+  judge(report, run.limits);
+  return report;
+}
+
+Result<search::Solution> solve_for(const Run& run, const Sought& sought, bool smallest, const Executor& quick,
+                                   const Executor& exact) {
+  const auto refusal = [&](const std::string& value) {
+    const Result<Job> job = with_value(run, sought, value);
+    return job ? std::string() : job.error().text();
+  };
+  const auto trying = [&](const Executor& executor) -> search::TryValue {
+    return [&](const std::string& value) {
+      search::Outcome outcome;
+      const Result<Job> job = with_value(run, sought, value);
+      const Result<Report> report = job ? report_of(run, *job, executor) : fail(job.error());
+      if (report) return search::outcome_of(*report);
+      outcome.refusal = report.error().text();
+      return outcome;
+    };
+  };
+  if (sought.knob) return search::solve(sought.name, sought.knob->values, smallest, trying(quick), trying(exact));
+  return search::solve_number(sought.name, {sought.size->current, smallest || sought.size->fewest()},
+                              {refusal, trying(quick), trying(exact)});
 }
 
 std::string beyond_text(const search::Solution& solution) {
   if (!solution.beyond) return "";
-  const search::Tried& beyond = *solution.beyond;
-  if (beyond.outcome.spare >= 0) return fmt::format(" ({} does not fit)", beyond.value);
-  return fmt::format(" ({} does not fit: {} short in {})", beyond.value, format_gib(-beyond.outcome.spare),
-                     beyond.outcome.limiting_phase);
+  const auto& [value, outcome] = *solution.beyond;
+  if (!outcome.valid) return fmt::format(" ({} is refused: {})", value, outcome.refusal);
+  if (outcome.spare >= 0) return fmt::format(" ({} does not fit)", value);
+  return fmt::format(" ({} does not fit: {} short in {})", value, format_gib(-outcome.spare), outcome.limiting_phase);
+}
+
+/// What stands in the way where no value fits.
+std::string blocked_text(const search::Tried& closest) {
+  return fmt::format("no value of it fits; {} misses by {} in {}: that phase blocks, whatever this is set to",
+                     closest.value, format_gib(-closest.outcome.spare), closest.outcome.limiting_phase);
 }
 
 }  // namespace
 
 Command solve_command() {
   return {"solve",
-          "finds the largest value of one knob that fits",
-          {{"KNOB", "", "its name, or the key of the framework that `headroom plan` shows", true},
+          "finds the largest value of one number that fits; of nodes and GPUs the smallest",
+          {{"KNOB", "", "prompt_length, batch, nodes …, a knob that `headroom plan` turns, or a key of the framework", true},
            {"CONFIG", "", "configuration of a framework, or a job file; '-' is standard input", true},
            {"--smallest", "", "the smallest value that fits instead"}},
           kJobFlags | kHardwareFlags | kBudgetFlags | kJsonFlag | kReportFlags,
@@ -66,38 +132,30 @@ int solve(const Arguments& arguments, Streams& streams) {
 int solve(const Arguments& arguments, Streams& streams, const Executor& quick, const Executor& executor) {
   const Common& common = arguments.common;
   HEADROOM_CLI_ASSIGN(const Run run, load_run(arguments.text("CONFIG"), common, streams), streams);
-  HEADROOM_CLI_ASSIGN(const Knob knob, find_knob(run, arguments.text("KNOB")), streams);
-  const search::Setup setup = run.setup();
-  const auto trying = [&](const Executor& with) {
-    return [&](const std::string& value) {
-      const Result<Report> report = search::evaluate(setup, std::array{Choice{knob.name, value}}, with);
-      search::Outcome outcome;
-      if (report) return search::outcome_of(*report);
-      outcome.refusal = report.error().text();
-      return outcome;
-    };
-  };
+  if (run.framework == nullptr) return report_error(Error{.message = no_knobs(run), .file = {}, .key = {}}, streams);
+  HEADROOM_CLI_ASSIGN(const Sought sought, find_sought(run, arguments.text("KNOB")), streams);
+  const Lengths& lengths = run.read.job.lengths;
   const Result<search::Solution> solution =
-      search::solve(knob.name, knob.values, arguments.has("--smallest"), trying(quick), trying(executor));
+      solve_for(run, sought, arguments.has("--smallest"), at_lengths(quick, lengths), at_lengths(executor, lengths));
   if (!solution) {
     streams.err << "headroom: " << solution.error().text() << "\n";
     return kOver;
   }
-  const std::vector<Choice> choices = {{knob.name, solution->fits.value}};
-  HEADROOM_CLI_ASSIGN(Report report, search::evaluate(setup, choices, executor), streams);
-  leave_undetermined(report, run.read.job.not_modelled);
+  const search::Tried& shown = solution->fits ? *solution->fits : *solution->beyond;
+  if (!solution->fits) streams.err << "headroom: " << sought.name << ": " << blocked_text(shown) << "\n";
+  HEADROOM_CLI_ASSIGN(Run chosen, with_chosen(run, sought, shown.value), streams);
+  HEADROOM_CLI_ASSIGN(const Report report, predict(chosen, executor), streams);
   Written written;
-  describe(report, run);
   Common others = common;
   if (others.json)
     written.add(write_output(*std::exchange(others.json, {}),
-                             writers::solution_json(report, knob.name, *solution), streams));
+                             writers::solution_json(report, sought.name, *solution), streams));
   written.add(write_reports(std::span(&report, 1), others, streams));
-  if (!takes_standard_output(common)) {
-    streams.out << fmt::format("{} = {}{}\n", knob.name, solution->fits.value, beyond_text(*solution));
+  if (solution->fits && !takes_standard_output(common)) {
+    streams.out << fmt::format("{} = {}{}\n", sought.name, solution->fits->value, beyond_text(*solution));
     if (!common.quiet) streams.out << writers::verdict(report) << "\n";
   }
-  return written.finish(verdict_code(report), streams);
+  return written.finish(solution->fits ? verdict_code(report) : kOver, streams);
 }
 
 }  // namespace headroom::cli

@@ -6,24 +6,34 @@
 #include <iterator>
 
 #include "planner/frameworks/chatlearn/read.h"
+#include "planner/frameworks/chatlearn/sizes.h"
 #include "planner/frameworks/colossalchat/loop.h"
 #include "planner/frameworks/colossalchat/read.h"
+#include "planner/frameworks/colossalchat/sizes.h"
 #include "planner/frameworks/deepspeed_chat/loops.h"
 #include "planner/frameworks/deepspeed_chat/read.h"
+#include "planner/frameworks/deepspeed_chat/sizes.h"
 #include "planner/frameworks/deepspeed_chat/supervised.h"
 #include "planner/frameworks/easyr1/read.h"
+#include "planner/frameworks/easyr1/sizes.h"
 #include "planner/frameworks/input.h"
 #include "planner/frameworks/job/framework.h"
+#include "planner/frameworks/job/sizes.h"
 #include "planner/frameworks/nemo_rl/read.h"
+#include "planner/frameworks/nemo_rl/sizes.h"
 #include "planner/frameworks/openrlhf/read.h"
+#include "planner/frameworks/openrlhf/sizes.h"
 #include "planner/frameworks/recognised.h"
 #include "planner/frameworks/settings/arguments.h"
 #include "planner/frameworks/shell/launch.h"
 #include "planner/frameworks/torch/read.h"
+#include "planner/frameworks/torch/sizes.h"
 #include "planner/frameworks/trl/loops.h"
 #include "planner/frameworks/trl/read.h"
+#include "planner/frameworks/trl/sizes.h"
 #include "planner/frameworks/verl/knobs.h"
 #include "planner/frameworks/verl/read.h"
+#include "planner/frameworks/verl/sizes.h"
 #include "planner/frameworks/verl/write.h"
 #include "planner/frameworks/write_back.h"
 
@@ -42,7 +52,8 @@ std::span<const Framework> frameworks() {
                 .knobs = jobfile::knobs,
                 .with = jobfile::with,
                 .settings_of = jobfile::settings_for,
-                .write = write_back},
+                .write = write_back,
+                .sizes = jobfile::kSizes},
       Framework{.name = "verl",
                 .summary = "verl 0.3 to 0.9: Hydra YAML, whole or partial, or a list of overrides",
                 .detect = verl::detect,
@@ -52,7 +63,8 @@ std::span<const Framework> frameworks() {
                 .settings_of = verl::settings_for,
                 .write = verl::write_yaml_file,
                 .write_script = verl::write_launch_script,
-                .write_overrides = verl::write_override_list},
+                .write_overrides = verl::write_override_list,
+                .sizes = verl::kSizes},
       Framework{.name = "nemo-rl",
                 .summary = "NeMo RL 0.2.1 to main: YAML with its parents, and overrides",
                 .detect = nemo_rl::detect,
@@ -60,7 +72,8 @@ std::span<const Framework> frameworks() {
                 .knobs = nemo_rl::knobs,
                 .with = nemo_rl::with,
                 .settings_of = nemo_rl::settings_for,
-                .write = write_back},
+                .write = write_back,
+                .sizes = nemo_rl::kSizes},
       Framework{.name = "openrlhf",
                 .summary = "OpenRLHF 0.5.9 to 0.11: command lines and scripts in both dialects",
                 .detect = openrlhf::detect,
@@ -68,7 +81,8 @@ std::span<const Framework> frameworks() {
                 .knobs = openrlhf::knobs,
                 .with = openrlhf::with,
                 .settings_of = openrlhf::settings_for,
-                .write = settings::write_arguments},
+                .write = settings::write_arguments,
+                .sizes = openrlhf::kSizes},
       Framework{.name = "chatlearn",
                 .summary = "ChatLearn: GRPO's YAML (1.2 and later), RLHF's files and scripts (up to 1.0.3)",
                 .detect = chatlearn::detect,
@@ -77,7 +91,8 @@ std::span<const Framework> frameworks() {
                 .with = chatlearn::with,
                 .settings_of = chatlearn::settings_for,
                 .write = chatlearn::write,
-                .write_overrides = chatlearn::write_overrides},
+                .write_overrides = chatlearn::write_overrides,
+                .sizes = chatlearn::kSizes},
       Framework{.name = "easyr1",
                 .summary = "EasyR1: its YAML, and overrides",
                 .detect = easyr1::detect,
@@ -85,7 +100,8 @@ std::span<const Framework> frameworks() {
                 .knobs = easyr1::knobs,
                 .with = easyr1::with,
                 .settings_of = easyr1::settings_for,
-                .write = write_back},
+                .write = write_back,
+                .sizes = easyr1::kSizes},
       Framework{.name = "colossalchat",
                 .summary = "ColossalChat 0.2.8 to 0.5: command lines and scripts with --strategy or --plugin",
                 .detect = colossalchat::detect,
@@ -94,7 +110,8 @@ std::span<const Framework> frameworks() {
                 .with = colossalchat::with,
                 .settings_of = colossalchat::settings_for,
                 .write = settings::write_arguments,
-                .loops = colossalchat::kLoops},
+                .loops = colossalchat::kLoops,
+                .sizes = colossalchat::kSizes},
       Framework{.name = "deepspeed-chat",
                 .summary = "DeepSpeed-Chat's three steps: DeepSpeed engines, ZeRO 0 to 3",
                 .detect = deepspeed_chat::detect,
@@ -103,7 +120,8 @@ std::span<const Framework> frameworks() {
                 .with = deepspeed_chat::supervised::with,
                 .settings_of = deepspeed_chat::supervised::settings_for,
                 .write = deepspeed_chat::supervised::write,
-                .loops = deepspeed_chat::kLoops},
+                .loops = deepspeed_chat::kLoops,
+                .sizes = deepspeed_chat::kSizes},
       Framework{.name = "trl",
                 .summary = "TRL 0.12 to 1.9: commands, scripts and YAML of GRPO, RLOO, PPO, DPO, SFT, reward",
                 .detect = trl::detect,
@@ -112,7 +130,8 @@ std::span<const Framework> frameworks() {
                 .with = trl::with,
                 .settings_of = trl::settings_for,
                 .write = trl::write,
-                .loops = trl::kLoops},
+                .loops = trl::kLoops,
+                .sizes = trl::kSizes},
       Framework{.name = "torch",
                 .summary = "a plain PyTorch loop: PPO or GRPO with Transformers models",
                 .detect = torch::detect,
@@ -120,7 +139,8 @@ std::span<const Framework> frameworks() {
                 .knobs = nullptr,
                 .with = nullptr,
                 .settings_of = nullptr,
-                .write = nullptr},
+                .write = nullptr,
+                .sizes = torch::kSizes},
   };
   return table;
 }

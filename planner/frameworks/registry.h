@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/frameworks/read_job.h"
+#include "planner/frameworks/sizes.h"
 #include "simulator/job/loop_kind.h"
 
 namespace headroom {
@@ -37,6 +38,7 @@ struct Framework {
   Result<std::string> (*write_overrides)(const ReadJob& read, std::span<const Setting> settings,
                                          const WriteHeader& header) = nullptr;
   std::span<const LoopKind* const> loops = {};  ///< of trainers whose code is their own
+  std::span<const SizeKey> sizes = {};          ///< numbers of a run, by the framework's keys
 };
 
 /// Every framework, in the order in which detection asks them.

@@ -1,74 +1,33 @@
 #include "planner/search/solve.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <charconv>
-#include <cmath>
+#include <cstdlib>
+
+#include "planner/search/value_scale.h"
 
 namespace headroom::search {
 namespace {
 
-constexpr double kHundredth = 0.01;
-
-/// Numbers between which there are others: in steps of one, or of a hundredth.
-struct Scale {
-  bool whole = true;
-  std::string text(std::int64_t steps) const {
-    return whole ? std::to_string(steps) : fmt::format("{}", static_cast<double>(steps) * kHundredth);
-  }
-};
-
-std::optional<std::int64_t> whole_number(const std::string& text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) return {};
-  return number;
-}
-
-std::optional<std::int64_t> hundredths(const std::string& text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || std::abs(number) > 1) return {};
-  return std::llround(number / kHundredth);
-}
-
-/// Where memory would be used up, were it used evenly between `good` and `bad`; else the middle.
-std::int64_t between(std::int64_t good, const Outcome& fits, std::int64_t bad, const Outcome& fails, bool halve) {
-  const auto gap = static_cast<double>(bad - good);
-  double share = 0.5;
-  if (!halve && !fails.breaks && fails.spare < 0)
-    share = static_cast<double>(fits.spare) / static_cast<double>(fits.spare - fails.spare);
-  const std::int64_t at = good + std::llround(gap * share);
-  const std::int64_t least = std::min(good, bad) + 1, most = std::max(good, bad) - 1;
-  return std::clamp(at, least, most);
-}
-
 void refine(const TryValue& exact, Solution& solution) {
   if (!solution.beyond) return;
-  Scale scale;
-  std::optional<std::int64_t> fits = whole_number(solution.fits.value), fails = whole_number(solution.beyond->value);
-  if (!fits || !fails) {
-    scale.whole = false;
-    fits = hundredths(solution.fits.value);
-    fails = hundredths(solution.beyond->value);
-  }
-  if (!fits || !fails) return;
-  std::int64_t good = *fits, bad = *fails;
+  const std::optional<Scale> scale = scale_of(solution.fits->value, solution.beyond->value);
+  if (!scale) return;
+  std::int64_t good = *scale->steps(solution.fits->value), bad = *scale->steps(solution.beyond->value);
   for (int round = 0; std::abs(bad - good) > 1; ++round) {
     // Every third time the middle, so that a bend does not hold it up.
-    const std::int64_t middle = between(good, solution.fits.outcome, bad, solution.beyond->outcome, round % 3 == 2);
-    const Tried tried{scale.text(middle), exact(scale.text(middle))};
+    const std::int64_t middle = between(good, solution.fits->outcome, bad, solution.beyond->outcome, round % 3 == 2);
+    const Tried tried{scale->text(middle), exact(scale->text(middle))};
     if (!tried.outcome.valid) return;
     (tried.outcome.fits ? good : bad) = middle;
-    if (tried.outcome.fits)
-      solution.fits = tried;
-    else
-      solution.beyond = tried;
+    (tried.outcome.fits ? solution.fits : solution.beyond) = tried;
   }
 }
 
 }  // namespace
+
+Error nothing_runs(const std::string& knob, const std::string& refusal) {
+  return Error{.message = "no value of it can run" + (refusal.empty() ? "" : ": " + refusal), .file = {}, .key = knob};
+}
 
 Result<Solution> solve(const std::string& knob, std::vector<std::string> values, bool smallest,
                        const TryValue& quick, const TryValue& exact) {
@@ -93,14 +52,8 @@ Result<Solution> solve(const std::string& knob, std::vector<std::string> values,
     beyond = tried;
     if (!closest || tried.outcome.spare > closest->outcome.spare) closest = tried;
   }
-  if (!closest)
-    return fail(Error{.message = "no value of it can run" + (refusal.empty() ? "" : ": " + refusal), .file = {}, .key = knob});
-  return fail(Error{.message = fmt::format("no value of it fits; {} misses by {} in {}: that phase blocks, whatever "
-                                           "this is set to",
-                                           closest->value, format_gib(-closest->outcome.spare),
-                                           closest->outcome.limiting_phase),
-                    .file = {},
-                    .key = knob});
+  if (!closest) return fail(nothing_runs(knob, refusal));
+  return Solution{{}, closest};
 }
 
 }  // namespace headroom::search

@@ -16,8 +16,10 @@ struct Tried {
 };
 
 struct Solution {
-  Tried fits;
-  std::optional<Tried> beyond;  ///< the next value there is: it does not fit; none: the last there is fits
+  std::optional<Tried> fits;  ///< the value asked for; none: no value fits
+  /// The next value there is: it does not fit, or (then not valid) the framework refuses it and all beyond it. None:
+  /// the last there is fits. Where none fits: the one that misses by least.
+  std::optional<Tried> beyond;
 };
 
 /// What comes of a value.
@@ -27,8 +29,11 @@ using TryValue = std::function<Outcome(const std::string& value)>;
 /// says that more is taken than `exact` finds, so values with which the run does not fit by it are passed over.
 /// Whole numbers, and fractions in hundredths, are then refined between that value and the next one, until they
 /// lie one step apart or the framework takes nothing between them: by what is to spare at both, so that a few exact
-/// runs do. Errors: none fits (the message says by how much the best misses, where), nothing can run.
+/// runs do. Errors: nothing can run.
 Result<Solution> solve(const std::string& knob, std::vector<std::string> values, bool smallest,
                        const TryValue& quick, const TryValue& exact);
+
+/// `knob: no value of it can run`, with what the framework says.
+Error nothing_runs(const std::string& knob, const std::string& refusal);
 
 }  // namespace headroom::search

@@ -32,7 +32,8 @@ const char* report_schema() {
     "other_seconds": {"type": "number", "description": "of every step, given by --other-seconds; in no phase"},
     "devices": {"type": "array", "items": {"$ref": "#/$defs/device"}},
     "solved": {"type": "object", "required": ["knob", "value"], "additionalProperties": false,
-               "properties": {"knob": {"type": "string"}, "value": {"type": "string"},
+               "properties": {"knob": {"type": "string"},
+                              "value": {"type": ["string", "null"], "description": "null: no value fits"},
                               "next_that_does_not_fit": {"type": "string"},
                               "fits": {"$ref": "#/$defs/tried"}, "beyond": {"$ref": "#/$defs/tried"}}},
     "search": {"$ref": "#/$defs/search"},
@@ -51,11 +52,12 @@ const char* report_schema() {
     },
     "tried": {
       "type": "object",
-      "required": ["value", "fits", "peak_device", "spare_bytes", "limiting_phase"],
+      "required": ["value", "fits"],
       "additionalProperties": false,
       "properties": {
         "value": {"type": "string"}, "fits": {"type": "boolean"}, "peak_device": {"type": "integer"},
-        "spare_bytes": {"type": "integer"}, "limiting_phase": {"type": "string"}
+        "spare_bytes": {"type": "integer"}, "limiting_phase": {"type": "string"},
+        "refused": {"type": "string", "description": "why the framework takes no such run; then nothing else is known"}
       }
     },
     "warning": {

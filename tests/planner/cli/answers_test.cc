@@ -145,7 +145,7 @@ TEST(Answers, ARecordingHasPhases) {
 TEST(Answers, SearchSaysWhichFrameworksHaveKnobs) {
   const std::string run = test::source("tests/data/rlhf/fr-gpt2.json");
   for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"plan", run}, {"plan", run, "--min-gpus"}, {"solve", "batch", run}}) {
+       {std::vector<std::string>{"plan", run}, {"plan", run, "--min-gpus"}}) {
     const Outcome outcome = run_words(words);
     EXPECT_EQ(outcome.code, kBadInput);
     EXPECT_THAT(outcome.err, AllOf(HasSubstr("job, verl"), HasSubstr("found one of torch")));

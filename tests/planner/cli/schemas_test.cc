@@ -21,6 +21,8 @@ TEST(Schemas, OutputsFollowThem) {
       {"explain", verl, "--steps", "1"},
       {"plan", verl, "--steps", "1", "--vary", "gpu_memory_utilization", "--top", "1"},
       {"solve", "gpu_memory_utilization", verl, "--steps", "1"},
+      {"solve", "response_length", verl, "--steps", "1", "--budget", "2GiB"},
+      {"solve", "mini_batch", verl, "--steps", "1"},
       {"check", verl, verl, "--steps", "1"},
       {"replay", test::data("snapshots/basic.pickle.gz").string()},
       {"replay", test::data("gate/stream.json").string()},
