@@ -79,6 +79,8 @@ PLACES = {
     "max_model_len": ["actor_rollout_ref.rollout.max_model_len"],
     "max_num_batched_tokens": ["actor_rollout_ref.rollout.max_num_batched_tokens"],
     "tensor_model_parallel_size": ["actor_rollout_ref.rollout.tensor_model_parallel_size"],
+    "layered_summon": ["actor_rollout_ref.rollout.layered_summon"], "load_format": ["actor_rollout_ref.rollout.load_format"],
+    "update_weights_bucket_megabytes": ["actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes"],
 }
 WHOLE = ("data.", "algorithm.", "trainer.", "actor_rollout_ref.", "critic.")
 PHASES = {"gen_s": "generate", "old_log_prob_s": "actor_logprob", "ref_s": "ref_logprob", "values_s": "critic_values",

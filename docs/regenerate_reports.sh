@@ -6,3 +6,8 @@ cd "$(dirname "$0")/.."
 cmake --preset test >/dev/null
 cmake --build --preset test --target headroom_public_reports
 build/release/tests/headroom_public_reports docs/REPORTS.md tests/data/reports/verdicts.json
+# Public logs are read where they lie, and are no part of the project.
+if [ -n "$HEADROOM_TRUTH" ]; then
+  cmake --build --preset test --target headroom
+  python3 docs/public_verl_memory.py build/release/planner/headroom > docs/VERL_MEASURED.md
+fi

@@ -253,14 +253,19 @@ double excess(const Job& job, double spread) {
 
 Job at_expected_lengths(const Job& job, const Lengths& lengths) {
   Job expected = job;
-  const double mean_response =
-      lengths.mean_response > 0 ? lengths.mean_response + excess(job, lengths.spread) : 0;
+  double mean_prompt = lengths.mean_prompt, mean_response = lengths.mean_response;
+  if (mean_response > 0) {
+    // What the largest micro-batch has beyond the mean lies in its responses, beyond their cap in its prompts.
+    mean_response += excess(job, lengths.spread);
+    const double beyond = mean_response - static_cast<double>(job.batch.response_length);
+    if (mean_prompt > 0) mean_prompt += std::max(0.0, beyond);
+  }
   const auto tokens = [](double mean, std::int64_t cap) {
     return mean > 0 ? std::min(static_cast<std::int64_t>(std::ceil(mean)), cap) : cap;
   };
   expected.lengths = lengths;
   if (expected.lengths.max_total == 0) expected.lengths.max_total = job.batch.sequence_length();
-  expected.batch.prompt_length = tokens(lengths.mean_prompt, job.batch.prompt_length);
+  expected.batch.prompt_length = tokens(mean_prompt, job.batch.prompt_length);
   expected.batch.response_length = tokens(mean_response, job.batch.response_length);
   return expected;
 }

@@ -103,6 +103,25 @@ TEST(Lengths, TheLargestMicroBatchExceedsTheMean) {
   EXPECT_GT(response(16, 0), response(64, 0));
 }
 
+/// Responses that are cut leave the rest of the variation to prompts.
+TEST(Lengths, WhatExceedsTheResponsesCapLiesInPrompts) {
+  Job job;
+  job.pools.emplace_back();
+  job.batch = caps();
+  job.batch.prompts = 1024;
+  Role& role = job.roles.emplace_back();
+  role.packed = true;
+  role.forward = {.sequences = 16};
+  const auto batch = [&](double response) {
+    return at_expected_lengths(
+               job, read_lengths("prompt=100,spread=400,response=" + std::to_string(response), job).value())
+        .batch;
+  };
+  EXPECT_EQ(batch(300).prompt_length, 100);
+  EXPECT_EQ(batch(2990).response_length, job.batch.response_length);
+  EXPECT_EQ(batch(2990).sequence_length(), batch(300).sequence_length() + 2690);
+}
+
 TEST(Lengths, WhatIsPaddedIsPaddedToTheLongest) {
   Job job;
   job.batch = caps();
