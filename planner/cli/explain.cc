@@ -10,8 +10,9 @@
 #include "planner/cli/expected_lengths.h"
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
+#include "planner/cli/would_fit.h"
 #include "planner/frameworks/engines/evidence.h"
-#include "planner/search/changes.h"
+#include "planner/search/explanation.h"
 #include "planner/writers/columns.h"
 #include "planner/writers/explanation.h"
 #include "planner/writers/html/html.h"
@@ -25,6 +26,7 @@ using writers::Columns;
 using writers::gib;
 
 constexpr std::size_t kChangesShown = 8;
+constexpr int kStepsOfChanges = 3;
 
 /// Those that decided the verdict: none where the caps did.
 Lengths deciding_lengths(const Run& run, const Report& report) {
@@ -61,36 +63,66 @@ std::string engine_evidence(const Job& job, const Report& report) {
   return out;
 }
 
-std::string settings_text(const search::Change& change) {
-  std::string text;
-  for (const Setting& setting : change.settings)
-    text += (text.empty() ? "" : " ") + setting.key + "=" + setting.value;
-  return printable(text.empty() ? change.choice.knob + "=" + change.choice.value : text);
+/// Steps after which memory and time repeat: those of changes are run no longer.
+Executor few_steps(const Executor& executor) {
+  return [executor](const Job& job, const Hardware& hardware) {
+    Job shorter = job;
+    shorter.steps = std::min(job.steps, kStepsOfChanges);
+    return executor(shorter, hardware);
+  };
 }
 
-std::string change_rows(std::span<const search::Change> changes, double seconds_now, bool fitting) {
-  Columns columns({Columns::Align::right, Columns::Align::right, Columns::Align::left, Columns::Align::left});
-  columns.add({"spare", "step time", "limited by", "change"});
-  std::size_t shown = 0;
-  for (const search::Change& change : changes) {
-    if (change.outcome.fits != fitting || shown == kChangesShown) continue;
-    ++shown;
-    const std::string time = seconds_now > 0 && change.outcome.seconds > 0
-                                 ? fmt::format("{:+.1f} %", 100 * (change.outcome.seconds / seconds_now - 1))
-                                 : "";
-    columns.add({gib(change.outcome.spare), time, change.outcome.limiting_phase, settings_text(change)});
+/// Every technique that keeps the training's numbers at once.
+search::Outcome all_together(const search::Setup& setup, const search::Explanation& e, const Executor& quick,
+                             const Executor& exact) {
+  std::vector<Choice> choices;
+  for (const search::Technique& one : e.techniques)
+    if (!one.changes_numerics) choices.push_back(one.change.choices.back());
+  search::Outcome out;
+  for (const Executor* executor : {&quick, &exact}) {
+    const Result<Report> report = search::evaluate(setup, choices, *executor);
+    if (!report) return out;
+    out = executor == &quick ? search::outcome_of(*report) : search::with_shortfall(search::outcome_of(*report), out);
+    if (!out.fits) return out;
   }
-  return shown == 0 ? "" : columns.text("  ");
+  return out;
 }
 
-std::string changes_text(const std::vector<search::Change>& changes, const search::Outcome& now) {
-  if (const std::string fitting = change_rows(changes, now.seconds, true); !fitting.empty())
-    return (now.fits ? "\nSingle changes that still fit, fastest first, GiB\n"
-                     : "\nSingle changes that make it fit, cheapest first, GiB\n") +
-           fitting;
-  if (changes.empty()) return "";
-  return "\nNo single change makes it fit; these come closest (`headroom plan` combines them), GiB\n" +
-         change_rows(changes, now.seconds, false);
+Result<search::Explanation> explained(const Run& run, const Common& common, const Report& report,
+                                      const Executor& fast, const Executor& executor) {
+  search::Explanation e;
+  e.now = search::outcome_of(report);
+  if (run.framework == nullptr) return e;
+  const Lengths lengths = deciding_lengths(run, report);
+  const Executor quick = at_lengths(few_steps(fast), lengths), exact = at_lengths(few_steps(executor), lengths);
+  const search::Setup setup = run.setup();
+  Result<Report> now = quick(run.read.job, run.hardware);
+  search::Outcome quick_now;
+  if (now) {
+    judge(*now, run.limits);
+    quick_now = search::outcome_of(*now);
+    if (e.now.breaks) e.quick = quick_now;
+  }
+  if (run.framework->knobs != nullptr) {
+    const std::vector<Knob> knobs = run.framework->knobs(run.read);
+    HEADROOM_ASSIGN(const search::Space space, search::make_space(knobs, {}, {}));
+    const std::vector<search::Change> singles = search::single_changes(setup, space, quick);
+    e.singles = search::confirmed(setup, singles, kChangesShown, exact);
+    // What misses by no less than the run itself is no help.
+    const Bytes now_spare = search::with_shortfall(e.now, quick_now).spare;
+    std::erase_if(e.singles, [&](const search::Change& change) {
+      return !change.outcome.fits && change.outcome.spare <= now_spare;
+    });
+    e.techniques = search::techniques(space, singles, quick_now);
+    if (e.nothing_fits()) {
+      e.pairs = search::confirmed(setup, search::pairs_of(setup, space, quick, singles), kChangesShown, exact);
+      std::erase_if(e.pairs, [](const search::Change& pair) { return !pair.outcome.fits; });
+    }
+    if (e.nothing_fits()) e.together = all_together(setup, e, quick, exact);
+  }
+  for (search::Technique& one : numeric_techniques(run, quick_now, quick)) e.techniques.push_back(std::move(one));
+  if (e.nothing_fits()) e.would = would_fit(run, common, quick, exact);
+  return e;
 }
 
 const char* text(KeyUse::State state) {
@@ -144,31 +176,25 @@ int explain(const Arguments& arguments, Streams& streams, const Executor& fast, 
   }
   HEADROOM_CLI_ASSIGN(const Report report, predict(run, executor), streams);
   const bool prints = !common.quiet && !takes_standard_output(common);
-  std::vector<search::Change> changes;
-  if ((prints || common.json) && run.framework != nullptr && run.framework->knobs != nullptr) {
-    const std::vector<Knob> knobs = run.framework->knobs(run.read);
-    HEADROOM_CLI_ASSIGN(const search::Space space, search::make_space(knobs, {}, {}), streams);
-    const search::Setup setup = run.setup();
-    const Lengths lengths = deciding_lengths(run, report);
-    changes = search::confirmed(setup, search::single_changes(setup, space, at_lengths(fast, lengths)), kChangesShown,
-                                at_lengths(executor, lengths));
+  search::Explanation explanation;
+  if (prints || common.json || common.html) {
+    HEADROOM_CLI_ASSIGN(explanation, explained(run, common, report, fast, executor), streams);
   }
   Common others = common;
   others.json.reset();
   Written written;
-  if (common.json) written.add(write_output(*common.json, writers::explanation_json(report, changes), streams));
+  if (common.json) written.add(write_output(*common.json, writers::explanation_json(report, explanation), streams));
   if (common.html) {
     written.add(
-        write_output(*common.html, writers::html_page(writers::explanation_json(report, changes)), streams));
+        write_output(*common.html, writers::html_page(writers::explanation_json(report, explanation)), streams));
     others.html.reset();
   }
   written.add(write_reports(std::span(&report, 1), others, streams));
   if (common.quiet && !takes_standard_output(common)) streams.out << writers::verdict(report) << "\n";
   if (prints) {
-    const search::Outcome now = search::outcome_of(report);
     // What would come after the place where a run breaks is unknown, and no peak.
-    streams.out << writers::table(report, table_style(common, streams)) << (now.breaks ? "" : why(report))
-                << engine_evidence(run.read.job, report) << changes_text(changes, now);
+    streams.out << writers::table(report, table_style(common, streams)) << (explanation.now.breaks ? "" : why(report))
+                << engine_evidence(run.read.job, report) << writers::explanation_text(explanation);
   }
   return written.finish(verdict_code(report), streams);
 }

@@ -18,7 +18,7 @@ std::string suggestion(const Run& run, const Report& report) {
     if (!change.outcome.fits) break;  // those that fit come first
     return fmt::format(
         "\ntry: {} ({} to spare in the closed form; `headroom explain` shows more, `headroom plan` searches)\n",
-        printable(writers::settings_text(change.settings, {change.choice})), format_gib(change.outcome.spare));
+        printable(writers::settings_text(change.settings, change.choices)), format_gib(change.outcome.spare));
   }
   return "\ntry: `headroom plan`, which combines changes: no single one is enough\n";
 }

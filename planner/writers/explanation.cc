@@ -12,16 +12,34 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kWorthNaming = 0.03;  // of the peak
 
-Json change_json(const search::Change& change) {
+Json settings_json(const search::Change& change) {
   Json settings = Json::object();
   for (const Setting& setting : change.settings) settings[setting.key] = setting.value;
-  if (change.settings.empty()) settings[change.choice.knob] = change.choice.value;
+  if (change.settings.empty())
+    for (const Choice& choice : change.choices) settings[choice.knob] = choice.value;
+  return settings;
+}
+
+Json change_json(const search::Change& change) {
+  Json settings = settings_json(change);
   return {{"changes", std::move(settings)},
           {"fits", change.outcome.fits},
           {"seconds_per_step", change.outcome.seconds},
           {"peak_device", change.outcome.peak_device},
           {"limiting_phase", change.outcome.limiting_phase},
           {"spare_bytes", change.outcome.spare}};
+}
+
+Json technique_json(const search::Technique& technique) {
+  Json saved = Json::object();
+  for (const auto& [phase, bytes] : technique.saved) saved[phase] = bytes;
+  Json out = {{"name", technique.name},
+              {"what", technique.what},
+              {"changes", settings_json(technique.change)},
+              {"changes_numerics", technique.changes_numerics},
+              {"saved_bytes", std::move(saved)}};
+  if (technique.seconds_known) out["seconds"] = technique.seconds;
+  return out;
 }
 
 }  // namespace
@@ -36,7 +54,7 @@ std::vector<Component> main_components(const PhaseReport& phase) {
   return out;
 }
 
-std::string explanation_json(const Report& report, std::span<const search::Change> changes) {
+std::string explanation_json(const Report& report, const search::Explanation& explanation) {
   Json out = report_json(report);
   out["reasons"] = Json::array();
   if (const PeakPlace place = highest(report); place.phase != nullptr)
@@ -47,8 +65,20 @@ std::string explanation_json(const Report& report, std::span<const search::Chang
                                 {"component", std::string(name(component))},
                                 {"bytes", place.phase->at_peak_device[component]},
                                 {"reason", std::string(reason(component))}});
+  if (explanation.quick && explanation.quick->spare < -1) out["missing_at_least"] = -explanation.quick->spare;
   out["single_changes"] = Json::array();
-  for (const search::Change& change : changes) out["single_changes"].push_back(change_json(change));
+  for (const search::Change& change : explanation.singles) out["single_changes"].push_back(change_json(change));
+  out["pairs"] = Json::array();
+  for (const search::Change& change : explanation.pairs) out["pairs"].push_back(change_json(change));
+  out["techniques"] = Json::array();
+  for (const search::Technique& one : explanation.techniques) out["techniques"].push_back(technique_json(one));
+  out["would_fit"] = Json::array();
+  for (const search::Would& would : explanation.would)
+    out["would_fit"].push_back({{"name", would.name},
+                                {"value", would.value},
+                                {"what", would.what},
+                                {"spare_bytes", would.outcome.spare},
+                                {"limiting_phase", would.outcome.limiting_phase}});
   return dump(out);
 }
 

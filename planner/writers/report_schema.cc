@@ -39,7 +39,22 @@ const char* report_schema() {
     "search": {"$ref": "#/$defs/search"},
     "choices": {"type": "array", "items": {"$ref": "#/$defs/choice"}},
     "reasons": {"type": "array", "items": {"$ref": "#/$defs/reason"}},
-    "single_changes": {"type": "array", "items": {"$ref": "#/$defs/single_change"}}
+    "single_changes": {"type": "array", "items": {"$ref": "#/$defs/single_change"}},
+    "pairs": {"type": "array", "items": {"$ref": "#/$defs/single_change"}},
+    "missing_at_least": {"type": "integer", "description": "of a run that stops: what it needs more, at least"},
+    "techniques": {"type": "array", "items": {
+      "type": "object", "required": ["name", "what", "changes", "changes_numerics", "saved_bytes"],
+      "additionalProperties": false,
+      "properties": {"name": {"type": "string"}, "what": {"type": "string"}, "changes": {"type": "object"},
+                     "changes_numerics": {"type": "boolean"},
+                     "seconds": {"type": "number", "description": "a step, more than now"},
+                     "saved_bytes": {"type": "object", "additionalProperties": {"type": "integer"},
+                                     "description": "by phase, at least 1 % of the budget"}}}},
+    "would_fit": {"type": "array", "items": {
+      "type": "object", "required": ["name", "value", "what", "spare_bytes", "limiting_phase"],
+      "additionalProperties": false,
+      "properties": {"name": {"type": "string"}, "value": {"type": "string"}, "what": {"type": "string"},
+                     "spare_bytes": {"type": "integer"}, "limiting_phase": {"type": "string"}}}}
   },
   "$defs": {
     "components": {

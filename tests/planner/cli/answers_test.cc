@@ -87,6 +87,15 @@ TEST(Answers, QuietCommandsSayTheVerdictInOneLine) {
   EXPECT_THAT(line({"explain", kVerl}), HasSubstr("fits: "));
 }
 
+TEST(Answers, WhatCannotFitIsTold) {
+  const std::string seven = test::source("configs/examples/verl/qwen2.5-7b-grpo-8xh100.yaml");
+  const Outcome outcome = run_words({"explain", seven, "--gpu", "a10"});
+  EXPECT_EQ(outcome.code, kOver) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("It stops at the card's end. At least "),
+                                 HasSubstr("Nothing that can be turned makes it fit"), HasSubstr("What would"),
+                                 HasSubstr("What each technique saves"), HasSubstr("adapters instead of whole weights")));
+}
+
 TEST(Answers, KnobsGoByTheFrameworksKeysToo) {
   const std::vector<std::string> rest = {kVerl, "--steps", "1"};
   for (const std::string& name :

@@ -19,6 +19,7 @@ TEST(Schemas, OutputsFollowThem) {
       {"estimate", verl, "--steps", "1"},
       {"simulate", verl, "--steps", "1"},
       {"explain", verl, "--steps", "1"},
+      {"explain", verl, "--steps", "1", "--budget", "3GiB"},
       {"plan", verl, "--steps", "1", "--vary", "gpu_memory_utilization", "--top", "1"},
       {"solve", "gpu_memory_utilization", verl, "--steps", "1"},
       {"solve", "response_length", verl, "--steps", "1", "--budget", "2GiB"},

@@ -5,6 +5,7 @@
 
 #include "planner/search/changes.h"
 #include "planner/search/solve.h"
+#include "planner/search/techniques.h"
 #include "planner/writers/json.h"
 #include "planner/writers/plan.h"
 #include "tests/planner/search/toy.h"
@@ -111,8 +112,8 @@ TEST_F(Toy, SingleChangesComeCheapestFirst) {
   const search::Setup setup = test::toy_setup(read, 13 * kGiB);
   const std::vector<Change> changes = single_changes(setup, space(), test::toy_executor());
   ASSERT_EQ(changes.size(), 5u);
-  EXPECT_EQ(changes[0].choice, (Choice{"offload", "true"}));
-  EXPECT_EQ(changes[1].choice, (Choice{"micro_batch", "2"}));
+  EXPECT_EQ(changes[0].choices[0], (Choice{"offload", "true"}));
+  EXPECT_EQ(changes[1].choices[0], (Choice{"micro_batch", "2"}));
   EXPECT_FALSE(changes[3].outcome.fits);
 }
 
@@ -129,7 +130,7 @@ TEST_F(Toy, ChangesAreConfirmedUntilEnoughFit) {
   const std::vector<Change> two = confirmed(setup, quick, 2, counted);
   EXPECT_EQ(runs, 2);
   ASSERT_EQ(two.size(), 2u);
-  EXPECT_EQ(two[0].choice, quick[0].choice);
+  EXPECT_EQ(two[0].choices, quick[0].choices);
   const std::vector<Change> all = confirmed(setup, quick, 100, counted);
   EXPECT_TRUE(std::all_of(all.begin(), all.end(), [](const Change& c) { return c.outcome.fits; }));
   EXPECT_LT(all.size(), quick.size());
@@ -137,6 +138,44 @@ TEST_F(Toy, ChangesAreConfirmedUntilEnoughFit) {
   const std::vector<Change> closest = confirmed(tight, single_changes(tight, space(), toy), 3, toy);
   EXPECT_EQ(closest.size(), 3u);
   EXPECT_FALSE(closest[0].outcome.fits);
+}
+
+/// 14 GiB now, 6 less with offload, 3 less with a micro-batch of 1: only both fit 6 GiB.
+TEST_F(Toy, PairsFitWhereNoSingleChangeDoes) {
+  const search::Setup setup = test::toy_setup(read, 6 * kGiB);
+  const Executor toy = test::toy_executor();
+  const std::vector<Change> singles = single_changes(setup, space(), toy);
+  EXPECT_FALSE(singles[0].outcome.fits);
+  const std::vector<Change> pairs = confirmed(setup, pairs_of(setup, space(), toy, singles), 8, toy);
+  ASSERT_EQ(pairs.size(), 2u);
+  EXPECT_TRUE(pairs[0].outcome.fits);
+  EXPECT_EQ(pairs[0].choices, (std::vector<Choice>{{"micro_batch", "2"}, {"offload", "true"}}));  // the faster one
+  EXPECT_EQ(pairs[0].settings.size(), 2u);
+}
+
+TEST_F(Toy, TechniquesSayWhatTheySaveAndCost) {
+  const search::Setup setup = test::toy_setup(read, 13 * kGiB);
+  const Executor toy = test::toy_executor();
+  const Outcome now = outcome_of(evaluate(setup, {}, toy).value());
+  const std::vector<Technique> found = techniques(space(), single_changes(setup, space(), toy), now);
+  ASSERT_EQ(found.size(), 2u);  // the micro-batch by its most frugal value
+  EXPECT_EQ(found[0].name, "offload");
+  EXPECT_EQ(found[0].saved, (std::vector<std::pair<std::string, Bytes>>{{"train_actor", 6 * kGiB}}));
+  EXPECT_DOUBLE_EQ(found[0].seconds, 2);
+  EXPECT_EQ(found[1].change.choices[0], (Choice{"micro_batch", "1"}));
+  EXPECT_EQ(found[1].saved[0].second, 3 * kGiB);
+  EXPECT_DOUBLE_EQ(found[1].seconds, 6);
+}
+
+/// A run that stops shows its card's end: what it needs is what a sum says that knows no end.
+TEST(Shortfall, OfARunThatStopsIsTheQuickOnes) {
+  Outcome stops, needs;
+  stops.valid = stops.breaks = needs.valid = true;
+  stops.spare = -kGiB;
+  needs.spare = -20 * kGiB;
+  EXPECT_EQ(with_shortfall(stops, needs).spare, -20 * kGiB);
+  stops.breaks = false;
+  EXPECT_EQ(with_shortfall(stops, needs).spare, -kGiB);
 }
 
 /// What comes of a value of the toy's micro_batch.
