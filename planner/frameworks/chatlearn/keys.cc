@@ -26,7 +26,7 @@ constexpr Row<Settings> kRuntime[] = {
     {.key = "num_inference_per_prompt", .member = [](Settings& s) -> std::int64_t& { return s.answers; }, .fallback = "32", .least = 1},
     {.key = "num_training_epoch", .member = [](Settings& s) -> std::int64_t& { return s.epochs; }, .fallback = "1", .least = 1, .most = 10000},
     {.key = "save_episode_interval", .member = [](Settings& s) -> std::int64_t& { return s.save_interval; }, .fallback = "0", .least = 0},
-    {.key = "use_partial_rollout", .member = [](Settings& s) -> bool& { return s.partial_rollout; }, .fallback = "false"},
+    {.key = "use_partial_rollout", .member = [](Settings& s) -> bool& { return s.partial_rollout; }, .fallback = "false", .effect = Effect::unmodelled, .note = "rollouts that go on in later episodes"},
     none<Settings>("eval_episode_interval"), none<Settings>("bucket_size_mb_in_memory_manager", "with the distributed optimizer a buffer is one bucket"),
     none<Settings>(""),
 };
@@ -43,9 +43,8 @@ constexpr Row<Model> kModel[] = {
     {.key = "num_gpu", .member = [](Model& m) -> std::int64_t& { return m.gpus; }, .fallback = "0", .least = 0, .most = 1'000'000},
     {.key = "generation_batch_size", .member = [](Model& m) -> std::int64_t& { return m.generation_batch; }, .fallback = "1", .least = 1},
     {.key = "free_gpu_memory.offload_weights", .member = [](Model& m) -> bool& { return m.free.weights; }, .fallback = "false"},
-    {.key = "free_gpu_memory.free_grad_buffers", .member = [](Model& m) -> bool& { return m.free.gradients; }, .fallback = "false"},
-    {.key = "free_gpu_memory.offload_optimizer_states", .member = [](Model& m) -> bool& { return m.free.optimizer; }, .fallback = "false"},
     {.key = "load", .member = [](Model& m) -> std::string& { return m.load; }},
+    none<Model>("free_gpu_memory.free_grad_buffers"), none<Model>("free_gpu_memory.offload_optimizer_states"),
     {.key = "trainable", .effect = Effect::none, .note = "follows from the model's part"},
     none<Model>("gpu_per_process"), none<Model>("cpu_per_process"), none<Model>("num_cpu"), none<Model>("seed"),
 };
@@ -84,7 +83,10 @@ constexpr Row<Model> kMegatron[] = {
     {.key = "use_expandable_segments", .member = [](Model& m) -> bool& { return m.expandable; }, .fallback = "false"},
 };
 
-constexpr Row<Model> kLoss[] = {
+/// Of the model that learns: others have neither gradients nor an optimizer.
+constexpr Row<Model> kTrained[] = {
+    {.key = "free_gpu_memory.free_grad_buffers", .member = [](Model& m) -> bool& { return m.free.gradients; }, .fallback = "false"},
+    {.key = "free_gpu_memory.offload_optimizer_states", .member = [](Model& m) -> bool& { return m.free.optimizer; }, .fallback = "false"},
     {.key = "entropy_coef", .member = [](Model& m) -> double& { return m.entropy_coefficient; }, .fallback = "0.0"},
     {.key = "optimizer.clip_grad", .member = [](Model& m) -> double& { return m.clip_grad; }, .fallback = "1"},
     none<Model>("optimizer"),
@@ -108,10 +110,10 @@ constexpr Row<Settings> kOthers[] = {none<Settings>("models.reward", "rules on t
 
 template <typename Visit>
 void visit_model(const Settings& s, const std::string& at, Model& model, bool trains, Visit visit) {
+  if (trains) visit(at, std::span<const Row<Model>>(kTrained), model);
   visit(at, std::span<const Row<Model>>(kModel), model);
   visit(at, std::span<const Row<Model>>(kPasses), model);
   visit(at, s.megatron ? std::span<const Row<Model>>(kMegatron) : std::span<const Row<Model>>(kFsdp), model);
-  if (trains) visit(at, std::span<const Row<Model>>(kLoss), model);
 }
 
 template <typename Visit>

@@ -41,7 +41,6 @@ constexpr std::array kPairs = {
     Pair{"worker.actor.offload.offload_params", "actor_rollout_ref.actor.fsdp_config.param_offload", "false"},
     Pair{"worker.actor.offload.offload_optimizer", "actor_rollout_ref.actor.fsdp_config.optimizer_offload", "false"},
     Pair{"worker.actor.fsdp.fsdp_size", "actor_rollout_ref.actor.fsdp_config.fsdp_size", "-1"},
-    Pair{"worker.ref.offload.offload_params", "actor_rollout_ref.ref.fsdp_config.param_offload", "false"},
     Pair{"worker.rollout.n", "actor_rollout_ref.rollout.n", "1"},
     Pair{"worker.rollout.tensor_parallel_size", "actor_rollout_ref.rollout.tensor_model_parallel_size", "2"},
     Pair{"worker.rollout.gpu_memory_utilization", "actor_rollout_ref.rollout.gpu_memory_utilization", "0.6"},

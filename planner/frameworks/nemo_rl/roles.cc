@@ -76,7 +76,6 @@ void set_dtensor(const Settings& s, Role& role, const Policy& p, bool trained) {
   if (!d.enabled || !d.lora.enabled) return;
   LoraSpec lora;
   lora.rank = d.lora.dim;
-  lora.alpha = d.lora.alpha;
   lora.targets = d.lora.all_linear ? std::vector<std::string>{"all-linear"} : d.lora.targets;
   lora.dtype = DType::fp32;
   role.lora = lora;
@@ -124,7 +123,6 @@ void set_megatron(const Settings& s, Role& role, const Policy& p, bool trained) 
   if (m.peft.enabled && trained) {
     LoraSpec lora;
     lora.rank = m.peft.dim;
-    lora.alpha = m.peft.alpha;
     lora.targets = m.peft.targets;
     lora.dtype = DType::bf16;
     role.lora = lora;

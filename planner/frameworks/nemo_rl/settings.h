@@ -33,7 +33,6 @@ struct Budget {
 struct Lora {
   bool enabled = false, all_linear = true;
   std::int64_t dim = 8;
-  double alpha = 32;
   std::vector<std::string> targets;
 };
 

@@ -151,6 +151,8 @@ void find_models(Values& v, Settings& s, const JobOptions& options, const std::s
     return settings::model_at(v, at, request);
   };
   s.model = find(s.pretrain, key, s.program == Program::rm ? HeadKind::scalar : HeadKind::language_model);
+  if (!s.ref_pretrain.empty())
+    s.ref_model = find(s.ref_pretrain, flag(s, "ref.model_name_or_path"), HeadKind::language_model);
   if (s.has_reward()) {
     s.reward_model = find(s.reward_pretrain, flag(s, "reward.model_name_or_path"), HeadKind::scalar);
   }

@@ -117,7 +117,6 @@ Role make_role(const Settings& s, const std::string& name, bool trained, HeadKin
   if (trained && s.lora_rank > 0) {
     LoraSpec lora;
     lora.rank = s.lora_rank;
-    lora.alpha = s.lora_alpha;
     lora.targets = s.lora_targets.empty() ? std::vector<std::string>{"all-linear"} : s.lora_targets;
     lora.dtype = stored(s);
     role.lora = lora;
@@ -140,7 +139,8 @@ std::vector<Role> make_roles(const Settings& s) {
   const std::string reference = s.ref_pretrain.empty() ? s.pretrain : s.ref_pretrain;
   if (s.ema) roles.push_back(make_role(s, "ema", false, HeadKind::language_model, s.model, s.pretrain, true));
   if (s.has_reference())
-    roles.push_back(make_role(s, "ref", false, HeadKind::language_model, s.model, reference, s.ref_offload));
+    roles.push_back(make_role(s, "ref", false, HeadKind::language_model,
+                              s.ref_model ? s.ref_model : s.model, reference, s.ref_offload));
   // One flag offloads both up to 0.10.1.
   if (s.has_reward())
     roles.push_back(make_role(s, "reward", false, HeadKind::scalar, s.reward_model, s.reward_pretrain,

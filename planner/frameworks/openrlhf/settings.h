@@ -35,7 +35,7 @@ struct Settings : settings::TableSettings {
   std::optional<std::int64_t> engines;
   std::int64_t engine_tensor = 1;
   double utilization = 0.95;
-  bool engine_sleep = false, enforce_eager = false, prefix_caching = false, corrects = false;
+  bool engine_sleep = false, enforce_eager = false, corrects = false;
 
   std::int64_t stage = 2;
   bool adam_offload = false, sleep = false, overlap = false;
@@ -54,16 +54,14 @@ struct Settings : settings::TableSettings {
   std::string attention = "flash_attention_2";
   bool liger = false, load_in_4bit = false, ema = false;
   std::int64_t lora_rank = 0;
-  double lora_alpha = 16;
   std::vector<std::string> lora_targets;
   bool ref_offload = false, reward_offload = false;
   double kl_coefficient = 0.01;
   bool kl_loss = false;
   std::string estimator = "gae", entropy;
-  double temperature = 1;
   std::int64_t epochs = 1, freezing_steps = -1, save_steps = -1;
   std::string pretrain, reward_pretrain, critic_pretrain, ref_pretrain, remote_rm, agent, loads_checkpoint;
-  std::shared_ptr<const Architecture> model, reward_model, critic_model;
+  std::shared_ptr<const Architecture> model, ref_model, reward_model, critic_model;
 
   bool rl() const { return program == Program::rl; }
   bool generates() const { return rl() && engines.value_or(0) > 0; }

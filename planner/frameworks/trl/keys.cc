@@ -57,8 +57,6 @@ constexpr Option missing(unsigned of, std::string_view key, std::string_view fal
 
 const Option kOptions[] = {
     // Files that are read with the run.
-    one(all, "config", FIELD(T, named_file), "null"),
-    one(all, "accelerate_config", FIELD(T, named_file), "null"),
     // ModelConfig and the scripts' own.
     one(all, "model_name_or_path", FIELD(T, model_name), "null"),
     in(all, "torch_dtype", FIELD(T, torch_type), "null", kFirst, {0, 27, 0}),
@@ -67,7 +65,6 @@ const Option kOptions[] = {
     one(all, "attn_implementation", FIELD(T, attention), "null"),
     one(all, "use_peft", FIELD(B, use_peft), "false"),
     one(all, "lora_r", FIELD(I, lora_r), "16", 1, 65536),
-    one(all, "lora_alpha", FIELD(D, lora_alpha), "32"),
     one(all, "lora_target_modules", FIELD(L, lora_targets), "null"),
     one(all, "lora_modules_to_save", FIELD(L, lora_saved), "null"),
     missing(all, "lora_target_parameters", "null", "adapters of single parameters", {0, 21, 0}),
@@ -100,8 +97,8 @@ const Option kOptions[] = {
     one(all, "use_liger_kernel", FIELD(B, liger), "false"),
     one(all, "eval_strategy", FIELD(T, eval_strategy), "no"),
     one(all, "evaluation_strategy", FIELD(T, old_eval_strategy), "no"),
-    one(all, "per_device_eval_batch_size", FIELD(I, eval_batch), "8", 1),
     one(all, "eval_steps", FIELD(D, eval_steps), "0"),
+    one(all, "per_device_eval_batch_size", FIELD(I, eval_batch), "8", 1),
     one(all, "model_init_kwargs.dtype", FIELD(T, init_type), "null"),
     one(all, "model_init_kwargs.torch_dtype", FIELD(T, init_type_old), "null"),
     one(all, "model_init_kwargs.attn_implementation", FIELD(T, init_attention), "null"),
@@ -260,7 +257,7 @@ const Option kOptions[] = {
 /// Keys that decide neither memory nor time of a step: data, logging, rates, names.
 constexpr std::string_view kWithoutEffect[] = {
     // TrainingArguments.
-    "output_dir", "max_steps", "save_only_model", "loss_type", "overwrite_output_dir", "do_train", "do_eval",
+    "config", "accelerate_config", "output_dir", "max_steps", "save_only_model", "loss_type", "overwrite_output_dir", "do_train", "do_eval",
     "do_predict", "prediction_loss_only", "eval_accumulation_steps", "eval_delay", "learning_rate",
     "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon", "num_train_epochs", "lr_scheduler_type",
     "lr_scheduler_kwargs", "warmup_ratio", "warmup_steps", "log_level", "log_level_replica",
@@ -282,7 +279,7 @@ constexpr std::string_view kWithoutEffect[] = {
     "eval_on_start", "liger_kernel_config", "eval_use_gather_object", "average_tokens_across_devices",
     "project", "trackio_space_id", "train_sampling_strategy", "env", "trust_remote_code",
     // ModelConfig, scripts and data.
-    "model_revision", "lora_dropout", "lora_task_type", "use_rslora", "bnb_4bit_quant_type",
+    "model_revision", "lora_alpha", "lora_dropout", "lora_task_type", "use_rslora", "bnb_4bit_quant_type",
     "use_bnb_nested_quant", "bnb_4bit_quant_storage", "dataset_name", "dataset_config", "dataset_train_split",
     "dataset_test_split", "dataset_streaming", "dataset_num_proc", "dataset_text_field", "dataset_kwargs",
     "dataset_batch_size", "datasets", "mixture", "streaming", "test_split_size", "columns", "data_files",

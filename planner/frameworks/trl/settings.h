@@ -82,7 +82,7 @@ struct Settings : settings::TableSettings {
   Generation generation;
   std::int64_t gpus = 1;  ///< of all machines that train
   std::optional<std::int64_t> stated_gpus;
-  std::string named_trainer, named_file;
+  std::string named_trainer;
 
   std::shared_ptr<const Architecture> model, reward_model;
   std::string model_name, reward_name, sft_model, reward_path;
@@ -105,7 +105,6 @@ struct Settings : settings::TableSettings {
   std::string bf16, fp16;       ///< flags; empty: not given
   bool mixed_precision = true;  ///< bf16 autocast
   std::int64_t lora = 0, lora_r = 16;
-  double lora_alpha = 32;
   bool use_peft = false, in_4bit = false, in_8bit = false;
   std::vector<std::string> lora_targets, lora_saved;
   bool grad_ckpt = true;

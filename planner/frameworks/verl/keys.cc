@@ -44,9 +44,9 @@ constexpr Row kModel[] = {
     {"use_remove_padding", 'b', "false", M, v0, v7},
     {"use_remove_padding", 'b', "true", M, v7},
     {"lora_rank", 'i', "0", M},
-    {"lora_alpha", 'f', "16", M},
+    {"lora_alpha", 'f', "16", N},
     {"target_modules", 'l', "all-linear", M},
-    {"exclude_modules", 'l', "null", M},
+    {"exclude_modules", 'l', "null", U},
     {"target_parameters", 'l', "null", U},
     {"lora_adapter_path", 's', "null", M, v6},
     {"use_liger", 'b', "false", M},
@@ -57,7 +57,7 @@ constexpr Row kModel[] = {
     {"mtp.enable", 'b', "false", U, v8},
     {"mtp", 'd', "{}", N, v8},
     {"lora.rank", 'i', "0", M, v71},
-    {"lora.alpha", 'f', "32", M, v71},
+    {"lora.alpha", 'f', "32", N, v71},
     {"lora.merge", 'b', "false", M, v71},
     {"lora.target_modules", 'l', "null", M, v71},
     {"lora.adapter_path", 's', "null", M, v71},
@@ -83,7 +83,7 @@ constexpr Row kFsdp[] = {
     {"wrap_policy.disable", 'b', "false", M},
     {"ulysses_sequence_parallel_size", 'i', "1", M, v6},
     {"forward_only", 'b', "false", N, v7},
-    {"use_torch_compile", 'b', "true", M, v7},
+    {"use_torch_compile", 'b', "true", N, v7},
     {"pad_to_length", 'b', "${oc.select:actor_rollout_ref.actor.pad_to_length,false}", M, v8},
     {"pad_to_length_bucket", 'i', "1024", M, v8},
     {"entropy_from_logits_with_chunking", 'b', "null", N, v7},
@@ -136,7 +136,7 @@ constexpr Row kMegatron[] = {
     {"pad_to_length", 'b', "false", M, v8},
     {"pad_to_length_bucket", 'i', "512", M, v8},
     {"pad_bshd_to_minibatch_max", 'b', "true", N, v8},
-    {"dtype", 's', "bfloat16", M},
+    {"dtype", 's', "bfloat16", U},
     {"load_weight", 'b', "true", N, v0, v8},
     {"qat.enable", 'b', "false", U, v8},
     {"qat", 'd', "{}", N, v8},
@@ -196,6 +196,7 @@ constexpr Row kActor[] = {
     {"entropy_from_logits_chunk_size", 'i', "2048", M, v8},
     {"entropy_checkpointing", 'b', "false", M, v4},
     {"use_torch_compile", 'b', "true", M},
+    {"fsdp_config.use_torch_compile", 'b', "true", M, v7},
     {"use_fused_kernels", 'b', "${oc.select:actor_rollout_ref.model.use_fused_kernels,false}", M, v5},
     {"use_remove_padding", 'b', "${oc.select:actor_rollout_ref.model.use_remove_padding,false}", M, v6},
     {"ulysses_sequence_parallel_size", 'i', "1", M},
@@ -225,8 +226,24 @@ constexpr Row kRef[] = {
     {"profiler", 'd', "{}", N}, {"router_replay", 'd', "{}", N}, {"nccl_timeout", 'i', "600", N},
 };
 
+/// A critic forms no log-probs.
+constexpr Row kCriticModel[] = {
+    {"use_fused_kernels", 'b', "false", N},
+    {"fused_kernel_options.impl_backend", 's', "torch", N},
+};
+
+/// The reference lives on the host under FSDP whatever these say, and has no optimizer.
+constexpr Row kRefFsdp[] = {
+    {"param_offload", 'b', "false", N},
+    {"optimizer_offload", 'b', "false", N},
+    {"offload_policy", 'b', "false", N},
+};
+
 /// ref.megatron follows the actor's.
 constexpr Row kRefMegatron[] = {
+    {"override_ddp_config", 'd', "{}", N},
+    {"optimizer_offload", 'b', "false", N},
+    {"use_distributed_optimizer", 'b', "true", N},
     {"param_offload", 'b', "${oc.select:actor_rollout_ref.actor.megatron.param_offload,false}", M},
     {"tensor_model_parallel_size", 'i', "${oc.select:actor_rollout_ref.actor.megatron.tensor_model_parallel_size,1}", M},
     {"expert_model_parallel_size", 'i', "${oc.select:actor_rollout_ref.actor.megatron.expert_model_parallel_size,1}", M},
@@ -467,11 +484,13 @@ const Section kSections[] = {
     {"actor_rollout_ref.actor.optim", kOptimizer},
     {"actor_rollout_ref.actor.checkpoint", kCheckpoint},
     {"actor_rollout_ref.ref", kRef},
+    {"actor_rollout_ref.ref.fsdp_config", kRefFsdp},
     {"actor_rollout_ref.ref.fsdp_config", kFsdp},
     {"actor_rollout_ref.ref.megatron", kRefMegatron},
     {"actor_rollout_ref.ref.megatron", kMegatron},
     {"actor_rollout_ref.rollout", kRollout},
     {"critic", kCritic},
+    {"critic.model", kCriticModel},
     {"critic.model", kModel},
     {"critic.model.fsdp_config", kFsdp, v0, v8},
     {"critic.fsdp", kFsdp, v8},
@@ -522,7 +541,12 @@ std::vector<Key> expanded() {
   std::stable_sort(out.begin(), out.end(), [](const Key& a, const Key& b) {
     return a.path != b.path ? a.path < b.path : a.since < b.since;
   });
-  return out;
+  // What that one covers whole is never found.
+  std::vector<Key> found;
+  for (Key& key : out)
+    if (found.empty() || found.back().path != key.path || found.back().until < key.until)
+      found.push_back(std::move(key));
+  return found;
 }
 
 const std::vector<Key>& table() {

@@ -137,12 +137,12 @@ ModelSettings SettingsReader::model(const std::string& at) {
 Lora SettingsReader::lora(const std::string& at) {
   Lora out;
   out.rank = v_.integer(at + "lora_rank", 0, 65536, 0);
-  out.alpha = v_.number(at + "lora_alpha", 0, 1e9, 16);
   out.targets = v_.texts(at + "target_modules");
   out.merge = v_.flag(at + "lora.merge");
   if (out.rank == 0) {
     out.rank = v_.integer(at + "lora.rank", 0, 65536, 0);
-    if (out.rank > 0 && v_.given(at + "lora.alpha")) out.alpha = v_.number(at + "lora.alpha", 0, 1e9, 32);
+    std::vector<std::string> named = v_.texts(at + "lora.target_modules");
+    if (out.rank > 0 && !named.empty()) out.targets = std::move(named);
   }
   std::string adapter = v_.text(at + "lora_adapter_path");
   if (adapter.empty()) adapter = v_.text(at + "lora.adapter_path");
@@ -225,7 +225,8 @@ void SettingsReader::loss() {
   s_.entropy_chunking = v_.flag(kActor + "entropy_from_logits_with_chunking");
   s_.entropy_chunk = v_.integer(kActor + "entropy_from_logits_chunk_size", 1, kMost, 2048);
   s_.entropy_checkpointing = v_.flag(kActor + "entropy_checkpointing");
-  s_.torch_compile = v_.flag(kActor + "use_torch_compile", true);
+  s_.torch_compile = v_.flag(kActor + "use_torch_compile", true) &&
+                     (!s_.after(0, 7, 1) || v_.flag(kActor + "fsdp_config.use_torch_compile", true));
   s_.fused_kernels = v_.flag(kActor + "use_fused_kernels", v_.flag(kModel + "use_fused_kernels"));
   s_.fused_triton =
       v_.word(kModel + "fused_kernel_options.impl_backend", {"torch", "triton"}, "torch") == "triton";

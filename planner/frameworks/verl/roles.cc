@@ -174,7 +174,6 @@ Role base(const Settings& s, const Worker& w, const std::string& name, HeadKind 
   if (w.lora.rank > 0) {
     LoraSpec lora;
     lora.rank = w.lora.rank;
-    lora.alpha = w.lora.alpha;
     lora.targets = w.lora.targets;
     lora.dtype = role.precision.weights;
     role.lora = lora;

@@ -57,7 +57,6 @@ struct ModelSettings {
 
 struct Lora {
   std::int64_t rank = 0;
-  double alpha = 16;
   std::vector<std::string> targets;
   bool merge = false;
 };
