@@ -13,6 +13,14 @@ const Layer& Decoder::layer(std::int64_t index) const {
   return std::prev(after)->layer;
 }
 
+const Attention& Decoder::attention() const {
+  static const Attention none;
+  const auto at = std::find_if(groups.begin(), groups.end(), [](const LayerGroup& group) {
+    return group.layer.mixer == MixerKind::attention;
+  });
+  return at == groups.end() ? none : at->layer.attention;
+}
+
 std::int64_t Tensor::count() const {
   std::int64_t elements = 1;
   for (std::int64_t size : shape) elements *= size;

@@ -51,12 +51,45 @@ struct Attention {
   std::int64_t sliding_window = 0;  ///< tokens; 0: full attention
   bool sinks = false;               ///< GPT-OSS: one learned logit a head
   double softcap = 0;               ///< Gemma 2: tanh cap on the scores (eager attention)
+  bool gated = false;               ///< Qwen3-Next: queries are projected with a gate on the result
   // latent attention; 0 otherwise
   std::int64_t query_rank = 0, kv_rank = 0, nope_dim = 0, rope_dim = 0;
   friend bool operator==(const Attention&, const Attention&) = default;
 };
 
-enum class MlpKind { gated, plain, experts };
+/// What mixes a layer's tokens.
+enum class MixerKind {
+  attention,    ///< `Layer::attention`
+  gated_delta,  ///< `Layer::state`: Gated DeltaNet's linear attention (Qwen3-Next, Qwen3.5)
+  mamba2,       ///< `Layer::state`: Mamba 2 (Nemotron-H)
+  none,         ///< nothing: the layer is its MLP alone (Nemotron-H)
+};
+
+/// A mixer that keeps a state of fixed size instead of keys and values: a projection, a causal convolution
+/// over channels (queries, keys, values; in Mamba 2: C, B, x), the recurrence, a gated norm, a projection.
+struct StateMixer {
+  std::int64_t heads = 0;      ///< of values; each has a state [key_dim, value_dim]
+  std::int64_t groups = 0;     ///< of queries and keys, shared by heads / groups heads each
+  std::int64_t key_dim = 0;    ///< of a group (Mamba 2: the state's size)
+  std::int64_t value_dim = 0;  ///< of a head
+  std::int64_t kernel = 0;     ///< tokens that the convolution sees
+  std::int64_t chunk = 64;     ///< tokens that the recurrence takes at once
+  bool convolution_bias = false;
+  bool projection_bias = false;
+  bool fused_projection = false;  ///< one linear in front (two in Qwen3-Next) rather than one for each part
+  DType cached = DType::bf16;     ///< of the state in an engine's cache, as the config asks
+  Norm norm;                      ///< on the result; its size is a head's value (gated_delta) or all of them
+  std::int64_t values() const { return heads * value_dim; }
+  std::int64_t channels() const { return 2 * groups * key_dim + values(); }  ///< of the convolution
+  friend bool operator==(const StateMixer&, const StateMixer&) = default;
+};
+
+enum class MlpKind {
+  gated,
+  plain,
+  experts,
+  none,  ///< the layer is its mixer alone (Nemotron-H)
+};
 
 struct Mlp {
   MlpKind kind = MlpKind::gated;
@@ -73,8 +106,10 @@ struct Mlp {
   /// DeepSeek: groups of experts, and those of them that a token's experts may come from; 0: one choice of
   /// all.
   std::int64_t expert_groups = 0, open_groups = 0;
-  bool expert_bias = false;  ///< GPT-OSS
-  bool stacked = false;      ///< experts kept as 3-D tensors [experts, …] rather than one linear each
+  bool expert_bias = false;    ///< GPT-OSS
+  bool plain_experts = false;  ///< without a gate, shared ones too (Nemotron 3)
+  std::int64_t latent = 0;     ///< Nemotron 3 Super: width that routed experts work in; 0: the model's
+  bool stacked = false;        ///< experts kept as 3-D tensors [experts, …] rather than one linear each
   friend bool operator==(const Mlp&, const Mlp&) = default;
 };
 
@@ -91,7 +126,9 @@ struct Layer {
   bool branch_post_norm = false;  ///< post_norm: the norm stands on the branch (OLMo 2), not on the sum (OPT)
   Norm attention_norm, mlp_norm;  ///< before the branch (post_norm: after)
   Norm attention_post_norm, mlp_post_norm;  ///< sandwich only
-  Attention attention;
+  MixerKind mixer = MixerKind::attention;
+  Attention attention;  ///< without heads where another mixer stands
+  StateMixer state;     ///< without heads where attention stands
   Mlp mlp;
   friend bool operator==(const Layer&, const Layer&) = default;
 };
@@ -118,6 +155,7 @@ struct Decoder {
   Norm final_norm;
   std::vector<LayerGroup> groups;  ///< in order, together all layers
   const Layer& layer(std::int64_t index) const;
+  const Attention& attention() const;  ///< the first layer's that has one; of no heads where none has
 };
 
 /// A vision tower: what turns pixels into embeddings in front of the decoder. `blocks` is 0 when there is
@@ -129,8 +167,10 @@ struct VisionTower {
   NormKind norm = NormKind::layer;
   bool gated = false;  ///< the MLP has a gate (Qwen2.5-VL)
   std::int64_t channels = 3, patch = 0, temporal_patch = 1;
-  std::int64_t merge = 1;   ///< side of the square of patches that becomes one token of the decoder
-  std::int64_t image = 0;   ///< side in pixels when fixed (SigLIP); 0: any
+  std::int64_t merge = 1;  ///< side of the square of patches that becomes one token of the decoder
+  std::int64_t image = 0;  ///< side in pixels when fixed (SigLIP); 0: any
+  /// Rows of a learned table from which an image's own grid is interpolated (Qwen3-VL); 0: there is none.
+  std::int64_t position_rows = 0;
   std::int64_t output = 0;  ///< width of what it gives the decoder
   bool pooling_head = false;
 };

@@ -115,7 +115,7 @@ void write_attention(TensorWriter& out, std::string_view module, const Attention
   const std::int64_t queries = attention.heads * attention.head_dim;
   const std::int64_t keys = attention.kv_heads * attention.head_dim;
   const std::string at = std::string(module) + ".";
-  out.linear(at + "q_proj", queries, hidden, Split::column, attention.qkv_bias);
+  out.linear(at + "q_proj", (attention.gated ? 2 : 1) * queries, hidden, Split::column, attention.qkv_bias);
   out.linear(at + "k_proj", keys, hidden, Split::qkv, attention.qkv_bias);
   out.linear(at + "v_proj", keys, hidden, Split::qkv, attention.qkv_bias);
   out.linear(at + std::string(output), hidden, queries, Split::row, attention.output_bias);
@@ -149,7 +149,7 @@ void write_experts(TensorWriter& out, std::string_view module, const Mlp& mlp) {
 }
 
 void write_rotary(TensorWriter& out, std::string_view module, const Decoder& decoder) {
-  const Attention& attention = decoder.groups.front().layer.attention;
+  const Attention& attention = decoder.attention();
   const std::int64_t rotated =
       attention.kind == AttentionKind::latent ? attention.rope_dim : attention.rotary_dim;
   if (rotated < 2) return;

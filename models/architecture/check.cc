@@ -16,6 +16,13 @@ void check_attention(Config& config, const Attention& attention) {
                                             attention.rotary_dim));
 }
 
+void check_state(Config& config, const StateMixer& state) {
+  if (state.groups < 1 || state.heads % state.groups != 0)
+    config.reject(
+        {"linear_num_value_heads", "mamba_num_heads"},
+        fmt::format("expected a multiple of the {} groups of keys, found {}", state.groups, state.heads));
+}
+
 void check_experts(Config& config, const Mlp& mlp) {
   if (mlp.kind == MlpKind::experts && mlp.experts_per_token > mlp.experts)
     config.reject("num_experts_per_tok", fmt::format("expected at most the {} experts, found {}", mlp.experts,
@@ -26,7 +33,8 @@ void check_experts(Config& config, const Mlp& mlp) {
 
 void check_sizes(Config& config, const Decoder& decoder) {
   for (const LayerGroup& group : decoder.groups) {
-    check_attention(config, group.layer.attention);
+    if (group.layer.mixer == MixerKind::attention) check_attention(config, group.layer.attention);
+    if (group.layer.state.heads > 0) check_state(config, group.layer.state);
     check_experts(config, group.layer.mlp);
   }
 }

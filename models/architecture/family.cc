@@ -22,15 +22,21 @@ namespace headroom {
   ENTRY(kGemma3Text)             \
   ENTRY(kGlm)                    \
   ENTRY(kGlm4)                   \
+  ENTRY(kGlm4v)                  \
   ENTRY(kGpt2)                   \
   ENTRY(kGptNeox)                \
   ENTRY(kGptOss)                 \
   ENTRY(kGptJ)                   \
   ENTRY(kGranite)                \
   ENTRY(kInternLm2)              \
+  ENTRY(kKimiK2)                 \
   ENTRY(kLlama)                  \
+  ENTRY(kMiMo)                   \
+  ENTRY(kMinistral3)             \
   ENTRY(kMistral)                \
+  ENTRY(kMistral3)               \
   ENTRY(kMixtral)                \
+  ENTRY(kNemotronH)              \
   ENTRY(kOlmo)                   \
   ENTRY(kOlmo2)                  \
   ENTRY(kOlmoe)                  \
@@ -42,7 +48,12 @@ namespace headroom {
   ENTRY(kQwen2Moe)               \
   ENTRY(kQwen2Vl)                \
   ENTRY(kQwen3)                  \
+  ENTRY(kQwen35)                 \
+  ENTRY(kQwen35Moe)              \
+  ENTRY(kQwen35MoeText)          \
+  ENTRY(kQwen35Text)             \
   ENTRY(kQwen3Moe)               \
+  ENTRY(kQwen3Next)              \
   ENTRY(kQwen3Vl)                \
   ENTRY(kQwen3VlMoe)             \
   ENTRY(kSeedOss)                \

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "models/architecture/architecture.h"
 #include "models/base/bytes.h"
@@ -18,8 +19,21 @@ struct KvCache {
   bool operator==(const KvCache&) const = default;
 };
 
-/// Bytes that one layer keeps for one token on one rank: keys and values of the rank's heads, at least one
-/// (heads are repeated beyond their number); or the latent and the rotary key, which every rank keeps whole.
+/// How an engine keeps the states of layers that have one instead of keys and values.
+struct StateCache {
+  DType convolution = DType::bf16;    ///< the last tokens' channels
+  std::optional<DType> recurrence{};  ///< none: as the model's configuration asks
+  std::int64_t tensor = 1;  ///< tensor-parallel ranks: heads are cut, groups of keys as far as they reach
+};
+
+/// Bytes that one layer keeps for one sequence on one rank, however long: the channels of the last `kernel` -
+/// 1 tokens and a state [key_dim, value_dim] a head. 0 for layers without a state.
+Bytes state_bytes(const StateMixer& state, const StateCache& cache);
+Bytes state_bytes(const Decoder& decoder, const StateCache& cache);  ///< over all layers
+
+/// Bytes that one layer keeps for one token on one rank (0 for layers without attention): keys and values of
+/// the rank's heads, at least one (heads are repeated beyond their number); or the latent and the rotary key,
+/// which every rank keeps whole.
 Bytes kv_bytes_per_token(const Attention& attention, const KvCache& cache);
 
 /// The same over all layers of `decoder`, windows left out: what a short sequence grows by.

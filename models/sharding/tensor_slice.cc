@@ -33,6 +33,15 @@ Status cut_attention(Attention& a, std::int64_t ranks) {
   return {};
 }
 
+/// Groups of keys are cut with the heads that read them.
+Status cut_state(StateMixer& state, std::int64_t ranks) {
+  const std::int64_t values = state.values();
+  HEADROOM_TRY(cut(state.heads, ranks, "heads with a state"));
+  HEADROOM_TRY(cut(state.groups, ranks, "groups of keys"));
+  cut_norm(state.norm, values, state.values());
+  return {};
+}
+
 }  // namespace
 
 Result<Architecture> tensor_slice(const Architecture& model, std::int64_t ranks) {
@@ -40,7 +49,8 @@ Result<Architecture> tensor_slice(const Architecture& model, std::int64_t ranks)
   if (ranks <= 1) return out;
   out.decoder.vocabulary = ceil_div(out.decoder.vocabulary, ranks);
   for (LayerGroup& group : out.decoder.groups) {
-    HEADROOM_TRY(cut_attention(group.layer.attention, ranks));
+    if (group.layer.mixer == MixerKind::attention) HEADROOM_TRY(cut_attention(group.layer.attention, ranks));
+    if (group.layer.state.heads > 0) HEADROOM_TRY(cut_state(group.layer.state, ranks));
     Mlp& mlp = group.layer.mlp;
     HEADROOM_TRY(cut(mlp.hidden, ranks, "elements of the MLP"));
     if (mlp.shared_hidden > 0) HEADROOM_TRY(cut(mlp.shared_hidden, ranks, "elements of the shared expert"));

@@ -35,4 +35,8 @@ void write(TensorWriter& out) {
 extern const Family kDeepseekV3;
 const Family kDeepseekV3{"deepseek_v3", "DeepseekV3DecoderLayer", describe, write};
 
+/// Kimi K2 is DeepSeek-V3 under a name of its own.
+extern const Family kKimiK2;
+const Family kKimiK2{"kimi_k2", "DeepseekV3DecoderLayer", describe, write};
+
 }  // namespace headroom

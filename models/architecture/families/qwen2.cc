@@ -22,4 +22,8 @@ void describe(Config& config, Architecture& model) {
 extern const Family kQwen2;
 const Family kQwen2{"qwen2", "Qwen2DecoderLayer", describe, write_llama, {.begin_token = false}};
 
+/// MiMo is Qwen2; its layers that predict further tokens are made only where they are asked for.
+extern const Family kMiMo;
+const Family kMiMo{"mimo", "MiMoDecoderLayer", describe, write_llama, {.begin_token = false}};
+
 }  // namespace headroom

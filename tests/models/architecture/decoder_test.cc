@@ -28,22 +28,38 @@ std::int64_t elements(const Attention& a, std::int64_t hidden) {
     sum += linear(a.kv_rank + a.rope_dim, hidden, a.qkv_bias);
     return sum + a.heads * (a.nope_dim + a.value_head_dim) * a.kv_rank;
   }
-  return sum + linear(queries + 2 * a.kv_heads * a.head_dim, hidden, a.qkv_bias);
+  return sum + linear((a.gated ? 2 : 1) * queries + 2 * a.kv_heads * a.head_dim, hidden, a.qkv_bias);
+}
+
+std::int64_t elements(const StateMixer& state, MixerKind kind, std::int64_t hidden) {
+  const bool mamba = kind == MixerKind::mamba2;
+  const std::int64_t taps = state.kernel + (state.convolution_bias ? 1 : 0);
+  const std::int64_t projected = state.channels() + state.values() + (mamba ? 1 : 2) * state.heads;
+  return linear(projected, hidden, state.projection_bias) + state.channels() * taps +
+         (mamba ? 3 : 2) * state.heads + elements(state.norm) +
+         linear(hidden, state.values(), state.projection_bias);
 }
 
 std::int64_t elements(const Mlp& mlp, std::int64_t hidden) {
   const auto dense = [&](std::int64_t width, std::int64_t inputs, bool bias) {
     return linear(inputs * width, hidden, bias) + linear(hidden, width, bias);
   };
+  if (mlp.kind == MlpKind::none) return 0;
   if (mlp.kind == MlpKind::plain) return dense(mlp.hidden, 1, mlp.bias);
   if (mlp.kind == MlpKind::gated) return dense(mlp.hidden, 2, mlp.bias);
-  return mlp.experts * dense(mlp.hidden, 2, mlp.expert_bias) + linear(mlp.experts, hidden, mlp.router_bias) +
-         dense(mlp.shared_hidden, 2, false) + (mlp.shared_gate ? hidden : 0);
+  const std::int64_t inputs = mlp.plain_experts ? 1 : 2, width = mlp.latent > 0 ? mlp.latent : hidden;
+  const std::int64_t expert =
+      linear(inputs * mlp.hidden, width, mlp.expert_bias) + linear(width, mlp.hidden, mlp.expert_bias);
+  return mlp.experts * expert + linear(mlp.experts, hidden, mlp.router_bias) + 2 * mlp.latent * hidden +
+         dense(mlp.shared_hidden, inputs, false) + (mlp.shared_gate ? hidden : 0);
 }
 
 std::int64_t elements(const Layer& layer, std::int64_t hidden) {
-  return elements(layer.attention, hidden) + elements(layer.mlp, hidden) + elements(layer.attention_norm) +
-         elements(layer.mlp_norm) + elements(layer.attention_post_norm) + elements(layer.mlp_post_norm);
+  const std::int64_t mixer = layer.mixer == MixerKind::attention ? elements(layer.attention, hidden)
+                             : layer.mixer == MixerKind::none    ? 0
+                                                                 : elements(layer.state, layer.mixer, hidden);
+  return mixer + elements(layer.mlp, hidden) + elements(layer.attention_norm) + elements(layer.mlp_norm) +
+         elements(layer.attention_post_norm) + elements(layer.mlp_post_norm);
 }
 
 void expect_equal_views(const Architecture& model) {

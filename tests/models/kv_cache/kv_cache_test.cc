@@ -39,5 +39,24 @@ TEST(KvCache, KeepsOnlyAWindowInLayersThatSlide) {
   EXPECT_EQ(kv_bytes(decoder, 1024, {.block = 16, .step_tokens = 64}), (3 * (96 + 16) + 3 * 1024) * layer);
 }
 
+TEST(KvCache, KeepsKeysAndValuesInLayersThatAttendAlone) {
+  const Decoder decoder = test::model_of(test::kSmallNext).decoder;
+  EXPECT_EQ(kv_bytes_per_token(decoder, {}), 2 * 2 * 2 * 16 * 2);  // 2 of 8 layers
+  EXPECT_EQ(kv_bytes_per_token(decoder.layer(0).attention, {.head_scales = true}), 0);
+}
+
+TEST(StateCache, HoldsThreeTokensChannelsAndAStateAHead) {
+  const Decoder decoder = test::model_of(test::kSmallNext).decoder;
+  const StateMixer& state = decoder.layer(0).state;
+  const Bytes channels = 2 * 4 * 16 + 8 * 32, states = 8 * 16 * 32;
+  EXPECT_EQ(state_bytes(state, {}), 3 * channels * 2 + states * 2);
+  EXPECT_EQ(state_bytes(state, {.recurrence = DType::fp32}), 3 * channels * 2 + states * 4);
+  EXPECT_EQ(state_bytes(decoder, {}), 6 * state_bytes(state, {}));
+  EXPECT_EQ(state_bytes(state, {.tensor = 2}), state_bytes(state, {}) / 2);
+  // More ranks than groups: each keeps one group of keys.
+  EXPECT_EQ(state_bytes(state, {.tensor = 8}), 3 * (2 * 16 + 32) * 2 + 16 * 32 * 2);
+  EXPECT_EQ(state_bytes(test::model_of(test::kSmallLlama).decoder, {}), 0);
+}
+
 }  // namespace
 }  // namespace headroom

@@ -51,7 +51,20 @@ inline const char* const kSmallFalcon =
 inline const char* const kSmallGemma =
     "{model_type: gemma2, vocab_size: 1000, hidden_size: 64, intermediate_size: 96, num_hidden_layers: 6, "
     "num_attention_heads: 8, num_key_value_heads: 4, head_dim: 16, sliding_window: 32}";
-inline const char* const kSmallModels[] = {kSmallLlama,  kSmallGpt2,   kSmallDeepseek, kSmallQwenMoe,
-                                           kSmallGptOss, kSmallFalcon, kSmallGemma};
+inline const char* const kSmallNext =
+    "{model_type: qwen3_next, vocab_size: 1000, hidden_size: 64, num_hidden_layers: 8, num_attention_heads: "
+    "8, "
+    "num_key_value_heads: 2, head_dim: 16, linear_num_value_heads: 8, linear_num_key_heads: 4, "
+    "linear_key_head_dim: 16, linear_value_head_dim: 32, num_experts: 8, num_experts_per_tok: 2, "
+    "moe_intermediate_size: 32, shared_expert_intermediate_size: 64}";
+inline const char* const kSmallNemotron =
+    "{model_type: nemotron_h, vocab_size: 1000, hidden_size: 64, hybrid_override_pattern: 'MEM*-ME', "
+    "intermediate_size: 96, num_attention_heads: 8, num_key_value_heads: 2, head_dim: 16, mamba_num_heads: "
+    "8, "
+    "mamba_head_dim: 16, n_groups: 4, ssm_state_size: 32, n_routed_experts: 8, num_experts_per_tok: 2, "
+    "moe_intermediate_size: 32, moe_shared_expert_intermediate_size: 64, moe_latent_size: 24}";
+inline const char* const kSmallModels[] = {kSmallLlama,   kSmallGpt2,   kSmallDeepseek,
+                                           kSmallQwenMoe, kSmallGptOss, kSmallFalcon,
+                                           kSmallGemma,   kSmallNext,   kSmallNemotron};
 
 }  // namespace headroom::test
