@@ -1,6 +1,8 @@
 #include "simulator/tape/modules/block_decoder.h"
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include "simulator/tape/modules/alibi.h"
 #include "simulator/tape/modules/eager_attention.h"
@@ -63,10 +65,18 @@ void BlockDecoder::build_layer(DecoderLayer& own, int index) {
   const Norm* norms[4] = {&spec.attention_norm, &spec.mlp_norm, &spec.attention_post_norm,
                           &spec.mlp_post_norm};
   own.module = intern(name);
-  own.attention.describe(*this, form_, spec.attention, attention);
+  const bool attends = spec.mixer == MixerKind::attention;
+  if (attends) own.attention.describe(*this, form_, spec.attention, attention);
+  bool mixed = attends || spec.mixer == MixerKind::none;
   for (const char part : form_.order) {
-    if (own.attention.build(*this, form_, part, spec, attention, index)) continue;
+    if (attends && own.attention.build(*this, form_, part, spec, attention, index)) continue;
+    if (std::string_view("qkvofSLQK").find(part) != std::string_view::npos) {
+      if (!std::exchange(mixed, true))
+        own.state.build(*this, spec.mixer, spec.state, name + "." + std::string(form_.state), index);
+      continue;
+    }
     if (part == 'm') {
+      if (spec.mlp.kind == MlpKind::none) continue;
       own.mlp.build(*this, form_, spec.mlp, name + "." + std::string(form_.mlp), index);
       continue;
     }
@@ -79,7 +89,7 @@ void BlockDecoder::build_layer(DecoderLayer& own, int index) {
 
 void BlockDecoder::build_rotary() {
   if (!makes_rotary()) return;
-  std::int64_t turned = form_.alibi_in_mask ? decoder_.layer(0).attention.head_dim : 0;
+  std::int64_t turned = form_.alibi_in_mask ? decoder_.attention().head_dim : 0;
   for (const LayerGroup& group : decoder_.groups) turned = std::max(turned, group.layer.attention.rotary_dim);
   const std::string name = std::string(form_.body) + ".rotary_emb";
   rotary_[0].build(*this, name, turned);
@@ -131,8 +141,8 @@ Tensor BlockDecoder::hidden_states(const ModelInput& input) {
   if (decoder_.position == PositionKind::alibi) {
     const Shape tokens{input.ids.size(0), input.ids.size(1)};
     visible = input.attention_mask.defined() ? input.attention_mask : fill(tape_, tokens, DType::int64);
-    alibi = build_alibi(visible, decoder_.layer(0).attention.heads,
-                        form_.alibi_in_mask ? DType::bf16 : DType::fp32, embeddings.dtype());
+    alibi = build_alibi(visible, decoder_.attention().heads, form_.alibi_in_mask ? DType::bf16 : DType::fp32,
+                        embeddings.dtype());
   }
   Tensor positions =
       input.position_ids.defined() ? input.position_ids : make_position_ids(tape_, input.ids.size(1));
@@ -190,6 +200,8 @@ Tensor BlockDecoder::run(const DecoderLayer& layer, const Tensor& input, const L
   const Layer& spec = decoder_.layer(shared.index);
   if (spec.residual == ResidualKind::parallel) return run_parallel(layer, input, shared);
   if (form_.named_branches) return run_named(layer, input, shared);
+  if (spec.mixer == MixerKind::none || spec.mlp.kind == MlpKind::none)
+    return run_single(layer, input, shared);
   const ModuleScope module(tape_, layer.module);
   // OLMo 2's norms stand on the branches, in the places of those before them.
   const bool behind = spec.residual == ResidualKind::post_norm;
@@ -198,7 +210,8 @@ Tensor BlockDecoder::run(const DecoderLayer& layer, const Tensor& input, const L
   Tensor weights;
   Tensor residual = input;
   Tensor hidden = behind ? input : layer.norms[0](input);
-  hidden = layer.attention(options_, hidden, shared, weights);
+  hidden = spec.mixer == MixerKind::attention ? layer.attention(options_, hidden, shared, weights)
+                                              : layer.state(hidden, shared);
   hidden = join(residual, hidden, attention_behind);
   residual = hidden;
   if (!behind) hidden = layer.norms[1](hidden);
@@ -210,6 +223,21 @@ Tensor BlockDecoder::run(const DecoderLayer& layer, const Tensor& input, const L
 /// Falcon's layers return their probabilities too, and the body's variable holds a layer's whole result.
 void BlockDecoder::hand_out(Tensor& weights) {
   if (form_.always_masked && tape_.thread() == Thread::main) handed_out_ = std::move(weights);
+}
+
+/// A layer of one branch: a mixer or an MLP.
+Tensor BlockDecoder::run_single(const DecoderLayer& layer, const Tensor& input, const LayerInput& shared) {
+  const ModuleScope module(tape_, layer.module);
+  const MixerKind mixer = decoder_.layer(shared.index).mixer;
+  Tensor weights;
+  Tensor hidden = layer.norms[mixer == MixerKind::none ? 1 : 0](input);
+  if (mixer == MixerKind::none)
+    hidden = layer.mlp(hidden, shared.decoding());
+  else if (mixer == MixerKind::attention)
+    hidden = layer.attention(options_, hidden, shared, weights);
+  else
+    hidden = layer.state(hidden, shared);
+  return add(input, hidden);
 }
 
 /// Each branch's result keeps its own variable until the layer returns.

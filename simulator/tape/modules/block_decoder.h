@@ -11,6 +11,7 @@
 #include "simulator/tape/modules/layers.h"
 #include "simulator/tape/modules/model.h"
 #include "simulator/tape/modules/rotary.h"
+#include "simulator/tape/modules/state_layer.h"
 
 namespace headroom::tape {
 
@@ -26,6 +27,7 @@ class BlockDecoder : public Model {
  private:
   struct DecoderLayer {
     DecoderAttention attention;
+    StateLayer state;  ///< where the mixer is not attention
     DecoderMlp mlp;
     NormLayer norms[4];  ///< before attention, before MLP, behind attention, behind MLP
     std::uint32_t module = 0;
@@ -47,6 +49,7 @@ class BlockDecoder : public Model {
   Tensor run(const DecoderLayer& layer, const Tensor& input, const LayerInput& shared);
   void hand_out(Tensor& weights);
   Tensor run_named(const DecoderLayer& layer, const Tensor& input, const LayerInput& shared);
+  Tensor run_single(const DecoderLayer& layer, const Tensor& input, const LayerInput& shared);
   Tensor run_parallel(const DecoderLayer& layer, const Tensor& input, const LayerInput& shared);
   /// A branch's result on its way to the residual sum.
   Tensor join(const Tensor& residual, Tensor& result, const NormLayer& norm) const;

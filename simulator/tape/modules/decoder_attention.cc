@@ -10,6 +10,7 @@
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/experts.h"
 #include "simulator/tape/operations/in_place.h"
+#include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/views.h"
 
 namespace headroom::tape {
@@ -37,7 +38,7 @@ bool DecoderAttention::build(Model& model, const DecoderForm& form, char part, c
   const auto at = [&](std::string_view module) { return name + "." + std::string(module); };
   switch (part) {
     case 'q':
-      query_.build(model, at(form.query), queries, hidden_, a.qkv_bias, index);
+      query_.build(model, at(form.query), (a.gated ? 2 : 1) * queries, hidden_, a.qkv_bias, index);
       return true;
     case 'k':
       key_.build(model, at(form.key), keys, hidden_, a.qkv_bias, index);
@@ -110,6 +111,7 @@ Tensor DecoderAttention::split_heads(Tensor projected, const NormLayer& norm) co
 
 DecoderAttention::Heads DecoderAttention::project(const Tensor& hidden) const {
   if (spec_.kind == AttentionKind::fused_qkv) return unpack(packed_(hidden));
+  if (spec_.gated) return project_gated(hidden);
   Heads heads;
   if (form_->late_views) {
     const auto whole = [&](const NormLayer& norm) { return norm.norm.present() && norms_whole(); };
@@ -132,6 +134,19 @@ DecoderAttention::Heads DecoderAttention::project(const Tensor& hidden) const {
     heads.query = query_norm_(heads.query);
     heads.key = key_norm_(heads.key);
   }
+  return heads;
+}
+
+/// Every head's queries with its gate behind them.
+DecoderAttention::Heads DecoderAttention::project_gated(const Tensor& hidden) const {
+  const std::int64_t batch = hidden.size(0), tokens = hidden.size(1), d = spec_.head_dim;
+  Heads heads;
+  std::vector<Tensor> parts = split(view(query_(hidden), {batch, tokens, -1, 2 * d}), -1, d);
+  heads.gate = reshape(parts[1], {batch, tokens, -1});
+  heads.query = transpose(query_norm_(parts[0]), 1, 2);
+  parts.clear();
+  heads.key = split_heads(key_(hidden), key_norm_);
+  heads.value = split_heads(value_(hidden), {});
   return heads;
 }
 
@@ -277,8 +292,9 @@ Tensor DecoderAttention::operator()(const ModelOptions& options, const Tensor& h
   }
   Tensor out = attend(options, heads, input.mask, weights);
   out = reshape(std::move(out), {batch, tokens, -1});
+  if (heads.gate.defined()) out = mul(out, sigmoid(heads.gate));
   out = output_(out);
-  drop(heads.packed, heads.query, heads.key, heads.value);
+  drop(heads.packed, heads.gate, heads.query, heads.key, heads.value);
   for (Tensor& variable : heads.held) variable.reset();
   return out;
 }

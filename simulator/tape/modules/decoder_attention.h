@@ -34,6 +34,7 @@ class DecoderAttention {
   struct Heads {
     Tensor query, key, value;  ///< [B,heads,T,d]
     Tensor packed;             ///< the fused projection
+    Tensor gate;               ///< [B,T,heads d], of the result
     std::vector<Tensor> held;  ///< variables that live as long
   };
   void build_sinks(Model& model, const std::string& name, int index);
@@ -42,6 +43,7 @@ class DecoderAttention {
   bool norms_whole() const { return query_norm_.norm.size != spec_.head_dim && !form_->norms_by_head; }
   Tensor split_heads(Tensor projected, const NormLayer& norm) const;
   Heads project(const Tensor& hidden) const;
+  Heads project_gated(const Tensor& hidden) const;
   Heads unpack(Tensor packed) const;
   Heads project_latent(const Tensor& hidden, const LayerInput& input) const;
   void expand_latent(Heads& heads, const Tensor& latent, const Tensor& turned) const;

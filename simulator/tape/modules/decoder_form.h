@@ -12,6 +12,7 @@ namespace headroom::tape {
 enum class RotaryForm {
   halves,       ///< x cos + rotate_half(x) sin over the whole head (Llama)
   partial,      ///< the same over a head's first columns, joined with the others (Phi, StableLM)
+  leading,      ///< the same, its parts let go at once (Qwen3-Next)
   joined,       ///< the same, each joined in the expression that turns it; the whole head too (Phi-3)
   pairs,        ///< neighbouring columns turn together: rotate_half by stacking (GLM; a part of the head)
   pairs_fp32,   ///< the same in fp32 and cast back (Cohere)
@@ -44,14 +45,16 @@ struct DecoderForm {
   std::string_view family;
   /// Modules of a layer in the order of their making: q k v o projections, f the fused one, L latent
   /// attention, S sinks, Q K norms; g u d gate, up, down (G: gate and up in one), m the MLP whatever it is, e
-  /// experts, r router, s shared expert, x its gate; 1 and 2 norms before attention and MLP, 3 and 4 norms
-  /// behind them.
+  /// experts, r router, s shared expert, x its gate, l projections to and from the experts' own width; 1 and
+  /// 2 norms before attention and MLP, 3 and 4 norms behind them. Another mixer stands where attention's
+  /// first part would.
   std::string_view order = "qkvoQKm12";
   std::string_view experts_order = "re", mlp_order = "gud", router_module = "gate";
   std::string_view body = "model", embedding = "embed_tokens", embedding_norm = {}, layers = "layers";
   std::string_view final_norm = "norm", head = "lm_head";
   std::string_view attention = "self_attn", query = "q_proj", key = "k_proj", value = "v_proj";
   std::string_view qkv = "qkv_proj", output = "o_proj", query_norm = "q_norm", key_norm = "k_norm";
+  std::string_view state = "linear_attn";  ///< a mixer that keeps a state
   std::string_view mlp = "mlp", gate = "gate_proj", up = "up_proj", down = "down_proj";
   std::string_view gate_up = "gate_up_proj", shared = "shared_experts";
   std::string_view norms[4] = {"input_layernorm", "post_attention_layernorm", "", ""};

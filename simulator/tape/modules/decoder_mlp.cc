@@ -44,8 +44,13 @@ void DecoderMlp::build_experts(Model& model, const DecoderForm& form, const std:
     } else if (part == 's' && spec_.shared_hidden > 0) {
       shared_ = std::make_unique<DecoderMlp>();
       shared_->build(model, form,
-                     {.kind = MlpKind::gated, .activation = spec_.activation, .hidden = spec_.shared_hidden},
+                     {.kind = spec_.plain_experts ? MlpKind::plain : MlpKind::gated,
+                      .activation = spec_.activation,
+                      .hidden = spec_.shared_hidden},
                      shared, index);
+    } else if (part == 'l' && spec_.latent > 0) {
+      narrow_.build(model, name + ".fc1_latent_proj", spec_.latent, hidden, false, index);
+      widen_.build(model, name + ".fc2_latent_proj", hidden, spec_.latent, false, index);
     } else if (part == 'x' && spec_.shared_gate) {
       shared_gate_.build(model, shared + "_gate", 1, hidden, false, index);
     }
@@ -89,7 +94,9 @@ Tensor DecoderMlp::mixture(const Tensor& hidden, bool decoding) const {
     if (shared_ && spec_.shared_gate) beside = (*shared_)(rows);
     routing = router_(rows);
   }
+  if (spec_.latent > 0) rows = narrow_(rows);
   Tensor out = experts_(rows, routing, decoding);
+  if (spec_.latent > 0) out = widen_(std::move(out));
   if (spec_.shared_gate) {
     beside = mul(sigmoid(shared_gate_(rows)), beside);
     out = add(out, beside);

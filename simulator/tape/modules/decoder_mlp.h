@@ -33,6 +33,7 @@ class DecoderMlp {
   RoutedExperts experts_;
   std::unique_ptr<DecoderMlp> shared_;
   LinearLayer shared_gate_;
+  LinearLayer narrow_, widen_;  ///< to the width that routed experts work in, and back
 };
 
 }  // namespace headroom::tape

@@ -141,6 +141,7 @@ Tensor NormLayer::operator()(Arg input) const {
 Tensor activation(const std::string& name, Arg input) {
   if (name == "gelu_new") return gelu_new(input);
   if (name == "relu") return relu(input);
+  if (name == "relu2") return pow(relu(input));
   if (name == "silu" || name == "swish") return silu(input);
   return gelu(input);
 }

@@ -67,6 +67,7 @@ void KvCache::slide(Tape& tape, std::size_t layer, Tensor& keys, Tensor& values,
 void KvCache::grow(Tape& tape, std::size_t layer, std::int64_t tokens) {
   const ComponentScope component(tape, Component::kv_cache);
   for (Tensor* tensor : {&layers[layer].keys, &layers[layer].values}) {
+    if (!tensor->defined()) continue;  // a state stays as large as it is
     Shape shape = tensor->shape();
     shape.size[static_cast<std::size_t>(shape.rank - 2)] += tokens;
     set_contiguous(shape);
@@ -83,7 +84,8 @@ bool KvCache::keeps_all() const {
 
 void KvCache::clear() {
   while (!layers.empty()) {
-    drop(layers.back().keys, layers.back().values, layers.back().window);
+    LayerCache& last = layers.back();
+    drop(last.keys, last.values, last.window, last.convolution, last.recurrence);
     layers.pop_back();
   }
   length = 0;
@@ -102,7 +104,8 @@ void register_parameter(Model& model, const std::string& name, Tensor& slot, con
   const ModuleScope module(model.tape_, model.intern(name));
   slot = model.tape_.parameter(shape, model.options_.dtype, model.options_.trainable);
   const bool tokens = name.ends_with("embed_tokens.weight") || name.ends_with("wte.weight") ||
-                      name.ends_with("embed_in.weight") || name.ends_with("word_embeddings.weight");
+                      name.ends_with("embed_in.weight") || name.ends_with("word_embeddings.weight") ||
+                      name.ends_with(".embeddings.weight");
   const bool positions = name.ends_with("embed_positions.weight") || name.ends_with("wpe.weight");
   model.parameters_.push_back({name, &slot, layer, tokens ? kEmbeddingUnit : positions ? kPositionUnit : 0});
   std::replace(model.after_buffers_.begin(), model.after_buffers_.end(), static_cast<const Tensor*>(nullptr),

@@ -60,6 +60,7 @@ struct KvCache {
     Tensor keys, values;
     Tensor window;          ///< a sliding layer's window as a number on the device
     std::int64_t seen = 0;  ///< tokens it was given
+    Tensor convolution, recurrence;  ///< of a layer that keeps a state instead
   };
   std::vector<LayerCache> layers;
   std::int64_t length = 0;  ///< tokens in it

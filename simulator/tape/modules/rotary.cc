@@ -246,6 +246,7 @@ void rotate(RotaryForm form, Tensor& query, Tensor& key, const Tensor& cos, cons
     const Tensor twice_cos = clone(cos), twice_sin = clone(sin);
     return apply_partial_rotary(query, key, twice_cos, twice_sin);
   }
+  if (form == RotaryForm::leading) return apply_partial_rotary(query, key, cos, sin);
   if (form == RotaryForm::complex) return rotate_complex(query, key, cos);
   if (form == RotaryForm::interleaved) return rotate_interleaved(query, key, cos, sin);
   const Tensor wide_cos = unsqueeze(cos, 1), wide_sin = unsqueeze(sin, 1);

@@ -27,11 +27,13 @@ void RoutedExperts::build(Model& model, const DecoderForm& form, const Mlp& spec
   spec_ = spec;
   clamped_gate_ = form.clamped_gate;
   transposed_ = spec.expert_bias;
-  const std::int64_t hidden = model.decoder().hidden, wide = 2 * spec.hidden;
+  const std::int64_t hidden = spec.latent > 0 ? spec.latent : model.decoder().hidden;
+  const std::int64_t wide = (spec.plain_experts ? 1 : 2) * spec.hidden;
   const auto matrices = [&](std::int64_t out, std::int64_t in) {
     return transposed_ ? Shape{spec.experts, in, out} : Shape{spec.experts, out, in};
   };
-  register_parameter(model, name + ".gate_up_proj", gate_up_, matrices(wide, hidden), index);
+  register_parameter(model, name + (spec.plain_experts ? ".up_proj" : ".gate_up_proj"), gate_up_,
+                     matrices(wide, hidden), index);
   if (spec.expert_bias)
     register_parameter(model, name + ".gate_up_proj_bias", gate_up_bias_, {spec.experts, wide}, index);
   register_parameter(model, name + ".down_proj", down_, matrices(hidden, spec.hidden), index);
@@ -41,6 +43,7 @@ void RoutedExperts::build(Model& model, const DecoderForm& form, const Mlp& spec
 
 /// The halves of one product: act(gate) * up.
 Tensor RoutedExperts::gated(const Tensor& both) const {
+  if (spec_.plain_experts) return activation(spec_.activation, both);
   if (clamped_gate_) return gated_clamped(both);
   const std::vector<Tensor> halves = split(both, -1, spec_.hidden);
   Tensor act = activation(spec_.activation, halves[0]);

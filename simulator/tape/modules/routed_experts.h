@@ -29,7 +29,7 @@ class RoutedExperts {
   Mlp spec_;
   bool clamped_gate_ = false;
   bool transposed_ = false;          ///< matrices lie [in,out]
-  Tensor gate_up_, down_;            ///< [E,2f,h] and [E,h,f], or transposed
+  Tensor gate_up_, down_;            ///< [E,2f,h] (without gates [E,f,h]) and [E,h,f], or transposed
   Tensor gate_up_bias_, down_bias_;  ///< [E,2f] and [E,h], or undefined
 };
 

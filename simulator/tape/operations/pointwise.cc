@@ -22,6 +22,8 @@ const std::uint16_t kTanh = operation_name("aten::tanh"), kTanhBackward = operat
 const std::uint16_t kSigmoid = operation_name("aten::sigmoid"),
                     kSigmoidBackward = operation_name("SigmoidBackward0");
 const std::uint16_t kRelu = operation_name("aten::relu"), kReluBackward = operation_name("ReluBackward0");
+const std::uint16_t kSoftplus = operation_name("aten::softplus"),
+                    kSoftplusBackward = operation_name("SoftplusBackward0");
 const std::uint16_t kSilu = operation_name("aten::silu"), kSiluBackward = operation_name("SiluBackward0");
 const std::uint16_t kGelu = operation_name("aten::gelu"), kGeluBackward = operation_name("GeluBackward0");
 const std::uint16_t kClamp = operation_name("aten::clamp"), kClampBackward = operation_name("ClampBackward1");
@@ -317,6 +319,9 @@ Tensor relu(Arg self) {
 }
 Tensor silu(Arg self) {
   return unary(kSilu, kSiluBackward, self, false);
+}
+Tensor softplus(Arg self) {
+  return unary(kSoftplus, kSoftplusBackward, self, false);
 }
 Tensor gelu(Arg self) {
   return unary(kGelu, kGeluBackward, self, false);

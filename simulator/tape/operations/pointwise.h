@@ -33,10 +33,11 @@ Tensor rsqrt(Arg self);  ///< saves the result
 Tensor exp(Arg self);
 Tensor tanh(Arg self);
 Tensor sigmoid(Arg self);
-Tensor relu(Arg self);   ///< saves the result
-Tensor silu(Arg self);   ///< saves self
-Tensor gelu(Arg self);   ///< saves self (erf and tanh kernels alike)
-Tensor clamp(Arg self);  ///< both bounds scalars; saves self
+Tensor relu(Arg self);      ///< saves the result
+Tensor silu(Arg self);      ///< saves self
+Tensor softplus(Arg self);  ///< saves self
+Tensor gelu(Arg self);      ///< saves self (erf and tanh kernels alike)
+Tensor clamp(Arg self);     ///< both bounds scalars; saves self
 Tensor clamp(Arg self, const Tensor& lower, const Tensor& upper);  ///< saves all three
 Tensor maximum(Arg self, Arg other);
 Tensor minimum(Arg self, Arg other);

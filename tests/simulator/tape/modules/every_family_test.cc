@@ -26,7 +26,10 @@ constexpr const char* kSizes = R"("vocab_size": 512, "hidden_size": 128, "n_embd
     "q_lora_rank": 48, "kv_lora_rank": 32, "qk_nope_head_dim": 32, "qk_rope_head_dim": 16, "v_head_dim": 32,
     "first_k_dense_replace": 1, "rotary_dim": 16, "use_qk_norm": true, "sliding_window": 128,
     "decoder_sparse_step": 1, "n_group": 4, "topk_group": 2,
-    "topk_method": "group_limited_greedy", "norm_topk_prob": true)";
+    "topk_method": "group_limited_greedy", "norm_topk_prob": true,
+    "linear_num_value_heads": 8, "linear_num_key_heads": 4, "linear_key_head_dim": 16,
+    "linear_value_head_dim": 32, "mamba_num_heads": 8, "mamba_head_dim": 16, "n_groups": 2,
+    "ssm_state_size": 32, "moe_shared_expert_intermediate_size": 96)";
 
 Document config_of(const std::string& entries) {
   auto read = parse_document("{" + entries + "}", "config");
@@ -46,11 +49,20 @@ Architecture small(const std::string& family, const std::string& more = "") {
                           "num_attention_heads": 2, "intermediate_size": 128})");
     config.set("text_config", text);
   }
-  if (family.starts_with("qwen3_vl")) {
+  const bool sees = family.starts_with("qwen3_vl") || family == "glm4v" || family == "mistral3" ||
+                    (family.starts_with("qwen3_5") && !family.ends_with("_text"));
+  if (sees) {
     const Document text = std::move(config);
     config = config_of(R"("vision_config": {"hidden_size": 64, "depth": 2, "num_heads": 2,
                           "intermediate_size": 128, "out_hidden_size": 128})");
     config.set("text_config", text);
+  }
+  if (family == "nemotron_h") {
+    // Its layers are as many as the pattern has letters.
+    const std::int64_t layers = config.find("num_hidden_layers")->as_int().value_or(0);
+    std::string pattern;
+    for (std::int64_t i = 0; i < layers; ++i) pattern += "ME*-"[i % 4];
+    config.set("hybrid_override_pattern", Document::scalar(pattern));
   }
   config.set("model_type", Document::scalar(family));
   const auto read = make_architecture(config, "config");
