@@ -10,11 +10,30 @@ namespace headroom::engine {
 namespace {
 
 void set_groups(ModelSizes& sizes, std::int64_t full, std::int64_t sliding) {
-  // vLLM: groups as large as the rarer kind, unless the other is at most a quarter larger.
-  const std::int64_t few = std::min(full, sliding), many = std::max(full, sliding);
-  sizes.group_layers = few == 0 ? many : 4 * many < 5 * few ? many : few;
+  // vLLM: groups as large as the rarest kind, unless the most frequent is at most a quarter larger.
+  std::int64_t few = 0, many = 0;
+  for (const std::int64_t layers : {full, sliding, sizes.state_layers}) {
+    if (layers > 0) few = few == 0 ? layers : std::min(few, layers);
+    many = std::max(many, layers);
+  }
+  sizes.group_layers = 4 * many < 5 * few ? many : std::max<std::int64_t>(1, few);
   sizes.full_groups = ceil_div(full, sizes.group_layers);
   sizes.sliding_groups = ceil_div(sliding, sizes.group_layers);
+  sizes.state_groups = ceil_div(sizes.state_layers, sizes.group_layers);
+}
+
+/// vLLM (HybridAttentionMambaModelConfig): blocks of whole kernel blocks whose page holds a state, where the
+/// ones asked for are smaller.
+void widen_blocks(ModelSizes& sizes, Bytes token) {
+  constexpr std::int64_t kKernelBlock = 16;
+  if (sizes.state == 0) return;
+  if (token == 0) {
+    sizes.page = sizes.state;
+    return;
+  }
+  const std::int64_t needed = kKernelBlock * ceil_div(sizes.state, kKernelBlock * token);
+  sizes.block = std::max(sizes.block, needed);
+  sizes.page = sizes.block * token;
 }
 
 /// The profile fills the encoder's budget (at least one image) with images of the fixed size: their pixels
@@ -34,6 +53,10 @@ void add_layers(ModelSizes& sizes, const Engine& engine, const LayerGroup& group
   const KvCache cache{.dtype = engine.kv, .tensor = engine.tensor, .block = engine.block_size};
   sizes.window = std::max(sizes.window, attention.sliding_window);
   sizes.page = std::max(sizes.page, engine.block_size * kv_bytes_per_token(attention, cache));
+  StateCache states{.tensor = engine.tensor};
+  // SGLang's pool is fp32 unless its own option says otherwise.
+  if (engine.kind == EngineKind::sglang) states.recurrence = DType::fp32;
+  sizes.state = std::max(sizes.state, state_bytes(group.layer.state, states));
   sizes.heads = std::max(sizes.heads, ceil_div(attention.heads, engine.tensor));
   const bool latent = attention.kind == AttentionKind::latent;
   sizes.accumulated = std::max(sizes.accumulated, latent ? attention.kv_rank : attention.value_head_dim);
@@ -43,7 +66,7 @@ void add_layers(ModelSizes& sizes, const Engine& engine, const LayerGroup& group
     sizes.expert_hidden = std::max(sizes.expert_hidden, ceil_div(mlp.hidden, cut));
     sizes.experts_per_token = std::max(sizes.experts_per_token, mlp.experts_per_token);
     sizes.mlp_hidden = std::max(sizes.mlp_hidden, mlp.shared_hidden);
-  } else {
+  } else if (mlp.kind != MlpKind::none) {
     sizes.mlp_hidden = std::max(sizes.mlp_hidden, mlp.hidden);
     sizes.gated = mlp.kind == MlpKind::gated;
   }
@@ -66,6 +89,7 @@ Result<ModelSizes> model_sizes(const Engine& engine, const Stage& stage) {
   const Decoder& decoder = engine.model->decoder;
   ModelSizes sizes;
   sizes.stage = stage;
+  sizes.block = engine.block_size;
   HEADROOM_ASSIGN(sizes.weights, stage_weights(engine, stage));
   const auto [from, to] = stage_layers(decoder.layers, stage);
   sizes.all_layers = decoder.layers;
@@ -76,8 +100,16 @@ Result<ModelSizes> model_sizes(const Engine& engine, const Stage& stage) {
   for (const LayerGroup& group : decoder.groups) {
     add_layers(sizes, engine, group);
     const std::int64_t here = std::min(to, group.first + group.count) - std::max(from, group.first);
-    (group.layer.attention.sliding_window > 0 ? sliding : full) += std::max<std::int64_t>(0, here);
+    const Layer& layer = group.layer;
+    std::int64_t none = 0;
+    std::int64_t& kind = layer.state.heads > 0                 ? sizes.state_layers
+                         : layer.mixer != MixerKind::attention ? none
+                         : layer.attention.sliding_window > 0  ? sliding
+                                                               : full;
+    kind += std::max<std::int64_t>(0, here);
   }
+  sizes.attention_layers = full + sliding;
+  if (engine.kind == EngineKind::vllm) widen_blocks(sizes, sizes.page / engine.block_size);
   set_groups(sizes, full, sliding);
   sizes.image_bytes = image_bytes(engine.model->vision, decoder.hidden, engine.max_batched_tokens);
   return sizes;
@@ -92,15 +124,15 @@ Result<ModelSizes> model_sizes(const Engine& engine) {
   return fullest;
 }
 
-Bytes kv_bytes_per_token(const ModelSizes& sizes, std::int64_t block_size) {
-  return sizes.page / block_size * sizes.layers;
+Bytes kv_bytes_per_token(const ModelSizes& sizes) {
+  return sizes.page / sizes.block * sizes.attention_layers;
 }
 
 std::int64_t blocks_of_request(const ModelSizes& sizes, const Engine& engine, std::int64_t tokens) {
-  const std::int64_t full = ceil_div(tokens, engine.block_size);
+  const std::int64_t full = ceil_div(tokens, sizes.block);
   const std::int64_t kept = std::min(tokens, sizes.window - 1 + engine.max_batched_tokens);
-  const std::int64_t sliding = sizes.sliding_groups == 0 ? 0 : ceil_div(kept, engine.block_size) + 1;
-  return sizes.full_groups * full + sizes.sliding_groups * sliding;
+  const std::int64_t sliding = sizes.sliding_groups == 0 ? 0 : ceil_div(kept, sizes.block) + 1;
+  return sizes.full_groups * full + sizes.sliding_groups * sliding + sizes.state_groups;
 }
 
 }  // namespace headroom::engine

@@ -25,10 +25,16 @@ struct ModelSizes {
 
   /// KV cache. Layers of one kind (full or sliding window) form groups of equal size that share block
   /// numbers; a block number holds `page` bytes in each layer of a group.
-  Bytes page = 0;                 ///< one layer, one block of `block_size` tokens
+  Bytes page = 0;                 ///< one layer, one block
+  std::int64_t block = 0;         ///< tokens of a block; vLLM widens it until a layer's state fits a page
   std::int64_t group_layers = 0;  ///< layers a group; a block number costs page × group_layers
   std::int64_t full_groups = 0, sliding_groups = 0;
-  std::int64_t window = 0;  ///< tokens of the sliding layers
+  std::int64_t window = 0;            ///< tokens of the sliding layers
+  std::int64_t attention_layers = 0;  ///< on this GPU, full and sliding
+  /// Layers that keep a state instead: `state` is one layer's of one sequence. vLLM keeps it in a page of the
+  /// same pool, in groups as large as attention's; SGLang in a pool of its own.
+  Bytes state = 0;
+  std::int64_t state_layers = 0, state_groups = 0;
 
   Stage stage;
   std::int64_t layers = 0;      ///< on this GPU
@@ -54,10 +60,10 @@ Result<ModelSizes> model_sizes(const Engine& engine, const Stage& stage);
 Result<ModelSizes> model_sizes(const Engine& engine);
 
 /// KV bytes of one token at full attention, all layers of the GPU.
-Bytes kv_bytes_per_token(const ModelSizes& sizes, std::int64_t block_size);
+Bytes kv_bytes_per_token(const ModelSizes& sizes);
 
 /// Block numbers that one request of `tokens` occupies. Sliding layers hold a window plus what one scheduling
-/// step adds.
+/// step adds; layers with a state one page.
 std::int64_t blocks_of_request(const ModelSizes& sizes, const Engine& engine, std::int64_t tokens);
 
 }  // namespace headroom::engine

@@ -26,8 +26,8 @@ void take_blocks(const Engine& engine, const ModelSizes& sizes, Bytes budget, Ac
   account.blocks =
       engine.blocks_override.value_or(std::max<Bytes>(0, budget) / sizes.page / sizes.group_layers);
   account.kv = account.blocks * sizes.page * sizes.group_layers;
-  account.tokens = account.blocks / std::max<std::int64_t>(1, sizes.full_groups + sizes.sliding_groups) *
-                   engine.block_size;
+  const std::int64_t groups = sizes.full_groups + sizes.sliding_groups + sizes.state_groups;
+  account.tokens = account.blocks / std::max<std::int64_t>(1, groups) * sizes.block;
 }
 
 std::optional<std::string> start_failure(const Engine& engine, const ModelSizes& sizes, const Host& host,
@@ -81,7 +81,8 @@ Account vllm_account(const Engine& engine, const ModelSizes& sizes, const Host& 
   account.failure = start_failure(engine, sizes, host, budget, account);
   account.wanted = std::min(engine.max_sequences, work.sequences);
   const auto held = [&](std::int64_t length) {
-    return static_cast<double>(account.blocks) / static_cast<double>(blocks_of_request(sizes, engine, length));
+    return static_cast<double>(account.blocks) /
+           static_cast<double>(blocks_of_request(sizes, engine, length));
   };
   if (work.length > 0) account.at_once = static_cast<std::int64_t>(held(work.length));
   account.concurrency = held(engine.max_length > 0 ? engine.max_length : engine.model->decoder.max_positions);

@@ -86,7 +86,7 @@ Bytes lora_slots(const Tensor& tensor, const Engine& engine) {
 /// rotation is scaled inside latent attention.
 Bytes rotary_table(const Decoder& decoder, DType dtype) {
   if (decoder.position != PositionKind::rotary || decoder.groups.empty()) return 0;
-  const Attention& attention = decoder.groups.front().layer.attention;
+  const Attention& attention = decoder.attention();
   if (attention.kind == AttentionKind::latent)
     return bytes_of(DType::fp32, decoder.max_positions * attention.rope_dim);
   return bytes_of(dtype == DType::fp32 ? DType::fp32 : DType::bf16,

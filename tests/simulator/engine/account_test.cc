@@ -53,8 +53,9 @@ TEST(Vllm, SevenBOnTwoGpus) {
   // 3.5 × 256 × 152,064 × 4 and 132 rows of scratch, hidden states of 8,192 and 256 tokens, 32 MiB
   EXPECT_NEAR(gib(account.profiled_activation), 0.51 + 0.07 + 0.06 + 0.03, 3 * kHalfDigit);
   EXPECT_NEAR(gib(account.growth), 1.5 + 0.54, kHalfDigit);
-  EXPECT_NEAR(gib(account.kv), gib(account.requested - account.weights - account.profiled_activation -
-                                   account.growth - account.graphs),
+  EXPECT_NEAR(gib(account.kv),
+              gib(account.requested - account.weights - account.profiled_activation - account.growth -
+                  account.graphs),
               kHalfDigit);
   EXPECT_EQ(account.tokens, account.blocks * 16);
   EXPECT_EQ(account.at_once, account.tokens / 3072);
@@ -65,11 +66,44 @@ TEST(Vllm, SevenBOnTwoGpus) {
 
 TEST(Vllm, KvOfATokenIsHeadsTimesBothSizes) {
   const ModelSizes sizes = model_sizes(SevenB().engine).value();
-  EXPECT_EQ(kv_bytes_per_token(sizes, 16), 28'672);  // 28 layers, K and V, 2 of 4 heads, 128, 2 bytes
+  EXPECT_EQ(kv_bytes_per_token(sizes), 28'672);  // 28 layers, K and V, 2 of 4 heads, 128, 2 bytes
   Engine many;
   many.model = model("meta-llama/Llama-3.1-8B");
   many.tensor = 16;  // more ranks than its 8 KV heads: one repeated head each
-  EXPECT_EQ(kv_bytes_per_token(model_sizes(many).value(), 16), 16'384);
+  EXPECT_EQ(kv_bytes_per_token(model_sizes(many).value()), 16'384);
+}
+
+/// vLLM's log of Qwen3-Next on one GPU: "Setting attention block size to 544 tokens".
+TEST(Vllm, WidensBlocksUntilAStateFitsAPage) {
+  Engine engine;
+  engine.kind = EngineKind::vllm;
+  engine.model = model("Qwen/Qwen3-Next-80B-A3B-Instruct");
+  const ModelSizes sizes = model_sizes(engine).value();
+  EXPECT_EQ(sizes.state, 3 * 8192 * 2 + 32 * 128 * 128 * 2);
+  EXPECT_EQ(sizes.block, 544);
+  EXPECT_EQ(sizes.page, 544 * 2 * 2 * 256 * 2);
+  EXPECT_EQ(sizes.group_layers, 12);
+  EXPECT_EQ(sizes.full_groups, 1);
+  EXPECT_EQ(sizes.state_groups, 3);
+  EXPECT_EQ(blocks_of_request(sizes, engine, 5000), 10 + 3);
+}
+
+TEST(Sglang, KeepsStatesInAPoolOfTheirOwn) {
+  Engine engine;
+  engine.kind = EngineKind::sglang;
+  engine.block_size = 1;
+  engine.model = model("Qwen/Qwen3-Next-80B-A3B-Instruct");
+  engine.tensor = 4;
+  engine.utilization = 0.8;
+  Host host;
+  host.total = from_gib(140);
+  host.context = from_gib(0.5);
+  const Account account =
+      engine::account(engine, host, {.sequences = 64, .prompt = 512, .length = 1024}).value();
+  const Bytes slot = 36 * (3 * 2048 * 2 + 8 * 128 * 128 * 4);
+  const Bytes kv = account.tokens * 12 * 2 * 256 * 2;
+  EXPECT_EQ((account.kv - kv) % slot, 0);
+  EXPECT_NEAR(static_cast<double>(account.kv - kv) / static_cast<double>(account.kv), 0.9 / 1.9, 0.001);
 }
 
 TEST(Vllm, DoesNotStartWhereTheTrainerLeavesTooLittle) {
