@@ -74,15 +74,11 @@ class StageWriter {
   void layer(std::int64_t index, const Layer& layer) {
     layer_ = static_cast<std::int32_t>(index);
     prefix_ = fmt::format("decoder.layers.{}.", index);
-    const bool is_latent = layer.attention.kind == AttentionKind::latent;
-    if (is_latent || local_) norm("input_layernorm.", layer.attention_norm);
-    if (is_latent) {
-      latent(layer);
-    } else {
-      attention(layer);
-    }
+    mixer(layer);
     norm("post_self_attn_layernorm.", layer.attention_post_norm);
-    if (layer.mlp.kind == MlpKind::experts) {
+    if (layer.mlp.kind == MlpKind::none) {
+      // a mixer alone
+    } else if (layer.mlp.kind == MlpKind::experts) {
       norm("pre_mlp_layernorm.", layer.mlp_norm);
       experts(layer.mlp);
     } else {
@@ -94,6 +90,34 @@ class StageWriter {
     layer_ = -1;
   }
 
+  void mixer(const Layer& layer) {
+    if (layer.mixer == MixerKind::none) return;
+    if (layer.mixer != MixerKind::attention) return state(layer.state, layer);
+    const bool is_latent = layer.attention.kind == AttentionKind::latent;
+    if (is_latent || local_) norm("input_layernorm.", layer.attention_norm);
+    if (is_latent)
+      latent(layer);
+    else
+      attention(layer);
+  }
+
+  /// Megatron's MambaMixer or GatedDeltaNet: everything but the norm of a head is cut with the heads.
+  void state(const StateMixer& s, const Layer& layer) {
+    const bool mamba = layer.mixer == MixerKind::mamba2;
+    const std::string at = mamba ? "mixer." : "self_attention.";
+    const std::int64_t heads = cut(s.heads, parallel_.tensor, "heads with a state");
+    const std::int64_t groups = cut(s.groups, parallel_.tensor, "groups of keys");
+    const std::int64_t values = heads * s.value_dim, channels = 2 * groups * s.key_dim + values;
+    norm(local_ ? "input_layernorm." : at + "in_proj.layer_norm_", layer.attention_norm);
+    linear(at + "in_proj", values + channels + (mamba ? 1 : 2) * heads, hidden_, s.projection_bias);
+    add(at + "conv1d.weight", {channels, 1, s.kernel});
+    if (s.convolution_bias) add(at + "conv1d.bias", {channels});
+    for (const char* own : {"dt_bias", "A_log"}) add(at + own, {heads});
+    if (mamba) add(at + "D", {heads});
+    add(at + (mamba ? "norm.weight" : "out_norm.weight"), {mamba ? values : s.value_dim});
+    linear(at + "out_proj", hidden_, values, s.projection_bias);
+  }
+
   void attention(const Layer& layer) {
     const Attention& a = layer.attention;
     const std::int64_t t = parallel_.tensor;
@@ -102,7 +126,8 @@ class StageWriter {
     const std::int64_t keys = a.kv_heads * a.head_dim;
     linear("self_attention.linear_proj", hidden_, queries, a.output_bias);
     if (!local_) norm("self_attention.linear_qkv.layer_norm_", layer.attention_norm);
-    linear("self_attention.linear_qkv", queries + 2 * cut(keys, t, "key rows"), hidden_, a.qkv_bias);
+    linear("self_attention.linear_qkv", (a.gated ? 2 : 1) * queries + 2 * cut(keys, t, "key rows"), hidden_,
+           a.qkv_bias);
     norm("self_attention.q_layernorm.", a.query_norm);
     norm("self_attention.k_layernorm.", a.key_norm);
     if (a.sinks) add("self_attention.core_attention.softmax_offset", {a.heads / t});
@@ -131,7 +156,7 @@ class StageWriter {
 
   void mlp(const std::string& module, const Mlp& mlp, std::int64_t width) {
     const std::int64_t local = cut(width, parallel_.tensor, "MLP columns");
-    const bool gated = mlp.kind != MlpKind::plain;
+    const bool gated = mlp.kind != MlpKind::plain && !mlp.plain_experts;
     linear(module + ".linear_fc1", (gated ? 2 : 1) * local, hidden_, mlp.bias);
     linear(module + ".linear_fc2", hidden_, local, mlp.bias);
   }
@@ -145,12 +170,17 @@ class StageWriter {
     for (std::int64_t expert = 0; expert < (experts_apart_ ? local : 1); ++expert) {
       const std::string at =
           experts_apart_ ? fmt::format("mlp.experts.local_experts.{}.", expert) : "mlp.experts.";
-      linear(at + "linear_fc1", 2 * width, hidden_, mlp.expert_bias);
-      linear(at + "linear_fc2", hidden_, width, mlp.expert_bias);
+      const std::int64_t inside = mlp.latent > 0 ? mlp.latent : hidden_;
+      linear(at + "linear_fc1", (mlp.plain_experts ? 1 : 2) * width, inside, mlp.expert_bias);
+      linear(at + "linear_fc2", inside, width, mlp.expert_bias);
     }
     for (size_t i = first; i < out_.weights.size(); ++i) {
       if (!experts_apart_) out_.weights[i].copies = local;
       out_.weights[i].expert = true;
+    }
+    if (mlp.latent > 0) {
+      linear("mlp.fc1_latent_proj", mlp.latent, hidden_);
+      linear("mlp.fc2_latent_proj", hidden_, mlp.latent);
     }
     if (mlp.shared_hidden == 0) return;
     this->mlp("mlp.shared_experts", mlp, mlp.shared_hidden);

@@ -6,6 +6,7 @@
 #include "simulator/tape/megatron/layer.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/flash_attention.h"
+#include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/views.h"
 #include "simulator/tape/operations/work.h"
 
@@ -137,7 +138,9 @@ Tensor core_attention(Context& c, Heads heads) {
 
 Tensor self_attention(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x) {
   const Attention& a = layer.attention;
-  const std::int64_t t = c.tensor(), per = a.heads / a.kv_heads, d = a.head_dim;
+  // A group's gates stand behind its queries.
+  const std::int64_t parts = a.gated ? 2 : 1;
+  const std::int64_t t = c.tensor(), per = parts * a.heads / a.kv_heads, d = a.head_dim;
   Tensor fused = norm_linear(c, x, w.norm("self_attention.linear_qkv.layer_norm_", layer.attention_norm),
                              w("self_attention.linear_qkv.weight"), w("self_attention.linear_qkv.bias"));
   Heads heads;
@@ -147,6 +150,11 @@ Tensor self_attention(Context& c, const Layer& layer, const LayerWeights& w, con
     Tensor all = row_function(c, std::move(fused), x.size(0), t, gather_features, keep_features);
     Tensor group = slice(std::move(all), 1, 0, (per + 2) * d);
     heads = split_heads(c.tape, contiguous(std::move(group)), 1, per, d);
+    heads.query = contiguous(slice(std::move(heads.query), 1, 0, parts * a.heads / t));
+  }
+  Tensor gate;
+  if (a.gated) {
+    gate = reshape(slice(heads.query, 1, a.heads / t, a.heads / t), {x.size(0) * c.token_split(), -1});
     heads.query = contiguous(slice(std::move(heads.query), 1, 0, a.heads / t));
   }
   if (a.query_norm.present())
@@ -159,6 +167,7 @@ Tensor self_attention(Context& c, const Layer& layer, const LayerWeights& w, con
   }
   heads.value = contiguous(std::move(heads.value));
   Tensor rows = core_attention(c, std::move(heads));
+  if (gate.defined()) rows = mul(std::move(rows), sigmoid(std::move(gate)));
   return linear(c, std::move(rows), w("self_attention.linear_proj.weight"),
                 w("self_attention.linear_proj.bias"), Cut::row);
 }

@@ -149,19 +149,19 @@ Tensor reduce(const Context& c, const Tensor& from, std::int64_t, std::int64_t r
 
 Tensor expert_mlp(Context& c, const Layer& layer, const LayerWeights& w, Arg slots, const Tensor& weights) {
   const bool again = recomputes(c, "moe_act") && c.tape.grad_enabled();
+  const bool gated = !layer.mlp.plain_experts;
   Tensor wide =
       grouped_linear(c, slots, w("mlp.experts.linear_fc1.weight"), w("mlp.experts.linear_fc1.bias"));
   Tensor active;
   if (again) {
-    const Region region = [&c](const Tensor& x, std::span<const Tensor> others) {
-      return activation(c, x, true, others[0]);
+    const Region region = [&c, gated](const Tensor& x, std::span<const Tensor> others) {
+      return activation(c, x, gated, others[0]);
     };
     active = checkpoint(c.tape, region, wide, {weights});
     wide.reset();
   } else {
-    active = activation(c, std::move(wide), true, weights);
+    active = activation(c, std::move(wide), gated, weights);
   }
-  static_cast<void>(layer);
   Tensor out =
       grouped_linear(c, active, w("mlp.experts.linear_fc2.weight"), w("mlp.experts.linear_fc2.bias"));
   if (again) discard_until_backward(c, active, out);
@@ -172,6 +172,7 @@ Tensor expert_mlp(Context& c, const Layer& layer, const LayerWeights& w, Arg slo
 /// taken to be alike; their outputs are joined.
 Tensor expert_mlps(Context& c, const Layer& layer, const LayerWeights& w, Arg slots, const Tensor& weights) {
   const bool again = recomputes(c, "moe_act") && c.tape.grad_enabled();
+  const bool gated = !layer.mlp.plain_experts;
   const std::int64_t experts = layer.mlp.experts / c.options.parallel.expert, rows = slots->size(0);
   std::vector<std::int64_t> counts;
   for (std::int64_t i = 0; i < experts; ++i) counts.push_back(rows * (i + 1) / experts - rows * i / experts);
@@ -185,13 +186,13 @@ Tensor expert_mlps(Context& c, const Layer& layer, const LayerWeights& w, Arg sl
         linear(c, parts[i], w(at + "linear_fc1.weight"), w(at + "linear_fc1.bias"), Cut::duplicated);
     Tensor active;
     if (again) {
-      const Region region = [&c](const Tensor& x, std::span<const Tensor> others) {
-        return activation(c, x, true, others[0]);
+      const Region region = [&c, gated](const Tensor& x, std::span<const Tensor> others) {
+        return activation(c, x, gated, others[0]);
       };
       active = checkpoint(c.tape, region, wide, {shares[i]});
       wide.reset();
     } else {
-      active = activation(c, std::move(wide), true, shares[i]);
+      active = activation(c, std::move(wide), gated, shares[i]);
     }
     outputs.push_back(
         linear(c, active, w(at + "linear_fc2.weight"), w(at + "linear_fc2.bias"), Cut::duplicated));
@@ -296,8 +297,9 @@ Tensor routed_by_flex(Context& c, const Layer& layer, const LayerWeights& w, con
   return row_function(c, std::move(out), x.size(0), p.expert, exchange_rows, exchange_rows);
 }
 
-Tensor routed(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x) {
-  Tensor probabilities = route(c, x, w("mlp.router.weight"), layer.mlp.experts_per_token);
+/// `scored`: what the router reads; `x`: what experts read.
+Tensor routed(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& scored, const Tensor& x) {
+  Tensor probabilities = route(c, scored, w("mlp.router.weight"), layer.mlp.experts_per_token);
   switch (c.options.switches.dispatcher) {
     case MegatronDispatcher::all_gather:
       return routed_by_gather(c, layer, w, x, std::move(probabilities));
@@ -324,7 +326,12 @@ Tensor shared_expert(Context& c, const Layer& layer, const LayerWeights& w, cons
 Tensor experts(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x) {
   Tensor shared;
   if (layer.mlp.shared_hidden > 0) shared = shared_expert(c, layer, w, x);
-  Tensor out = routed(c, layer, w, x);
+  Tensor narrow = x;
+  if (layer.mlp.latent > 0) narrow = linear(c, x, w("mlp.fc1_latent_proj.weight"), {}, Cut::duplicated);
+  Tensor out = routed(c, layer, w, x, narrow);
+  narrow.reset();
+  if (layer.mlp.latent > 0)
+    out = linear(c, std::move(out), w("mlp.fc2_latent_proj.weight"), {}, Cut::duplicated);
   if (shared.defined()) out = add(std::move(out), std::move(shared));
   return out;
 }

@@ -43,6 +43,7 @@ namespace {
 /// `normed`: the input after its norm, where that is a module of its own.
 Tensor attention_branch(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x,
                         Tensor& normed) {
+  if (layer.mixer != MixerKind::attention) return state_mixer(c, layer, w, x);
   Tensor out;
   const bool latent = layer.attention.kind == AttentionKind::latent;
   if (latent || c.local()) {
@@ -105,12 +106,13 @@ Tensor with_residual(const Context& c, Tensor branch, const Tensor& residual) {
 }  // namespace
 
 Tensor decoder_layer(Context& c, const Layer& layer, const LayerWeights& w, const Tensor& x) {
-  Tensor middle, normed;
-  {
+  Tensor middle = x, normed;
+  if (layer.mixer != MixerKind::none) {
     Tensor branch = attention_branch(c, layer, w, x, normed);
     middle = with_residual(c, std::move(branch), x);
   }
   normed.reset();
+  if (layer.mlp.kind == MlpKind::none) return middle;
   Tensor branch = mlp_branch(c, layer, w, middle, normed);
   if (layer.mlp_post_norm.present())
     branch = norm(c, std::move(branch), w.norm("post_mlp_layernorm.", layer.mlp_post_norm));

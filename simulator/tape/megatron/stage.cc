@@ -37,6 +37,19 @@ Result<std::unique_ptr<Stage>> Stage::make(const Architecture& model, const std:
   HEADROOM_ASSIGN(const auto layouts, pipeline_stages(model.decoder.layers, o.parallel));
   HEADROOM_ASSIGN(const MegatronStage weights, megatron_stage(model, o.parallel, o.vocabulary, o.stage,
                                                               o.switches.layers, o.switches.grouped_experts));
+  for (const LayerGroup& group : model.decoder.groups) {
+    const bool keeps_state = group.layer.state.heads > 0;
+    if (keeps_state && (o.parallel.context > 1 || o.switches.layers == MegatronLayers::local))
+      return fail(Error{.message =
+                            "no tensor program for layers that keep a state under context parallelism or "
+                            "with Megatron's own layers",
+                        .file = {},
+                        .key = o.parallel.context > 1 ? "context" : "layers"});
+    if (group.layer.attention.gated && o.switches.layers == MegatronLayers::local)
+      return fail(Error{.message = "no tensor program for gated attention with Megatron's own layers",
+                        .file = {},
+                        .key = "layers"});
+  }
   if (o.switches.context_all_to_all)
     for (const LayerGroup& group : model.decoder.groups)
       if (group.layer.attention.kv_heads % (o.parallel.tensor * o.parallel.context) != 0)
@@ -134,7 +147,7 @@ Tensor Stage::run(const LayerRange& range, const Tensor& hidden) {
 }
 
 void Stage::keep_angles(std::size_t chunk, std::int64_t tokens) {
-  const std::int64_t width = model_.decoder.layer(0).attention.rotary_dim;
+  const std::int64_t width = model_.decoder.attention().rotary_dim;
   if (width == 0 || context_.tape.stopped()) return;
   const std::int64_t positions = ceil_div(tokens, context_.sequences);
   Tensor& kept = angles_[{chunk, positions}];

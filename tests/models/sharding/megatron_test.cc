@@ -112,5 +112,36 @@ TEST(Ranks, FoldContextIntoTheExpertGrid) {
   EXPECT_EQ(data_parallel({.tensor = 3}, 32).error().key, "tensor × context × pipeline");
 }
 
+/// One rank holds all: what Transformers holds, in Megatron's matrices.
+TEST(Megatron, HoldsLayersWithAStateWhole) {
+  for (const char* config : {test::kSmallNext, test::kSmallNemotron}) {
+    const Architecture model = test::model_of(config);
+    VocabularyRule rule = VocabularyRule::megatron();
+    rule.multiple = 1;
+    const auto stage = megatron_stage(model, {}, rule, 0).value();
+    EXPECT_EQ(stage.dense_elements() + stage.expert_elements(), model.parameters()) << model.family;
+  }
+}
+
+TEST(Megatron, CutsAStateWithItsHeads) {
+  const auto next =
+      megatron_stage(test::model_of(test::kSmallNext), {.tensor = 2}, VocabularyRule::megatron(), 0).value();
+  const std::string delta = "decoder.layers.0.self_attention.";
+  // Half of 2 · 4 · 16 + 8 · 32 channels, 256 gates and 2 · 8 numbers a head.
+  EXPECT_THAT(weight(next, delta + "in_proj.weight").shape, ElementsAre(192 + 128 + 8, 64));
+  EXPECT_THAT(weight(next, delta + "conv1d.weight").shape, ElementsAre(192, 1, 4));
+  EXPECT_THAT(weight(next, delta + "out_norm.weight").shape, ElementsAre(32));
+  EXPECT_THAT(weight(next, delta + "out_proj.weight").shape, ElementsAre(64, 128));
+  // Queries with their gates.
+  EXPECT_THAT(weight(next, "decoder.layers.3.self_attention.linear_qkv.weight").shape,
+              ElementsAre((2 * 8 + 2 * 2) * 16 / 2, 64));
+  const auto mamba =
+      megatron_stage(test::model_of(test::kSmallNemotron), {.tensor = 2}, VocabularyRule::megatron(), 0)
+          .value();
+  EXPECT_THAT(weight(mamba, "decoder.layers.0.mixer.norm.weight").shape, ElementsAre(64));
+  EXPECT_THAT(weight(mamba, "decoder.layers.0.mixer.D").shape, ElementsAre(4));
+  EXPECT_THAT(weight(mamba, "decoder.layers.1.mlp.experts.linear_fc1.weight").shape, ElementsAre(16, 24));
+}
+
 }  // namespace
 }  // namespace headroom

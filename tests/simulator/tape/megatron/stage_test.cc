@@ -498,5 +498,41 @@ TEST(MegatronStage, EmbeddingLeavesThisRanksTokens) {
   EXPECT_EQ(run.memory.live() - before, hidden.bytes() + kTokens * 8);  // and the masked ids
 }
 
+Architecture hybrid(const char* family) {
+  const auto config = parse_document(
+      std::string("{model_type: ") + family +
+          ", vocab_size: 4096, hidden_size: 512, num_hidden_layers: 4, num_attention_heads: 8, head_dim: 64, "
+          "num_key_value_heads: 4, linear_num_value_heads: 8, linear_num_key_heads: 4, linear_key_head_dim: "
+          "64, "
+          "linear_value_head_dim: 128, num_experts: 16, num_experts_per_tok: 4, moe_intermediate_size: 256, "
+          "shared_expert_intermediate_size: 256, hybrid_override_pattern: ME*-, intermediate_size: 1536, "
+          "mamba_num_heads: 16, mamba_head_dim: 64, n_groups: 4, ssm_state_size: 128, n_routed_experts: 16, "
+          "moe_shared_expert_intermediate_size: 256, moe_latent_size: 128}",
+      "hybrid");
+  return make_architecture(*config, "hybrid").value();
+}
+
+TEST(Stage, LeavesNothingOfLayersWithAStateBehindABackward) {
+  for (const char* family : {"qwen3_next", "nemotron_h"})
+    for (const std::int64_t tensor : {1, 2}) {
+      LayerRun run(options(tensor), hybrid(family));
+      run.backward_once();
+      const Bytes before = run.memory.live();
+      run.backward_once();
+      EXPECT_EQ(run.memory.live(), before) << family << tensor;
+    }
+}
+
+TEST(Stage, RefusesStatesUnderContextParallelism) {
+  Options o = options(1);
+  o.parallel.context = 2;
+  const Architecture model = hybrid("nemotron_h");
+  LayerRun plain(options(1), model);
+  const auto made = Stage::make(
+      model, "actor", {.tape = plain.tape, .engine = plain.engine, .process = plain.process, .options = o});
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().key, "context");
+}
+
 }  // namespace
 }  // namespace headroom::tape::megatron
