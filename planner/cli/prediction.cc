@@ -313,6 +313,23 @@ Result<ReadJob> with_size(const Run& run, const Size& size, const std::string& v
   return out;
 }
 
+/// Roles whose layers keep a state run with kernels that no key names, and that nobody has recorded.
+void note_states(Report& report, const Job& job) {
+  const auto keeps_state = [](const Role& role) {
+    const auto& groups = role.model->decoder.groups;
+    return std::any_of(groups.begin(), groups.end(),
+                       [](const LayerGroup& group) { return group.layer.state.heads > 0; });
+  };
+  for (const Role& role : job.roles) {
+    if (role.model == nullptr || !keeps_state(role)) continue;
+    report.assumptions.push_back(fmt::format(
+        "{}: layers that keep a state run with their fused kernels (flash-linear-attention, causal-conv1d, "
+        "mamba_ssm), from their sources, unrecorded; without them they take more",
+        role.model->source));
+    return;
+  }
+}
+
 void describe(Report& report, const Run& run) {
   if (report.title.empty()) report.title = run.read.job.name;
   if (report.file.empty() && !run.read.input.files.empty()) report.file = run.read.input.files.back().path;
@@ -324,6 +341,7 @@ void describe(Report& report, const Run& run) {
   add_versions(run.read.job.versions, report);
   report.assumptions.insert(report.assumptions.begin(), run.read.job.assumptions.begin(),
                             run.read.job.assumptions.end());
+  note_states(report, run.read.job);
   std::vector<Warning> read;
   for (const Notice& notice : run.read.warnings) read.push_back(as_warning(notice));
   report.warnings.insert(report.warnings.begin(), read.begin(), read.end());
