@@ -39,4 +39,9 @@ const Family kDeepseekV3{"deepseek_v3", "DeepseekV3DecoderLayer", describe, writ
 extern const Family kKimiK2;
 const Family kKimiK2{"kimi_k2", "DeepseekV3DecoderLayer", describe, write};
 
+/// GLM-4.7-Flash: DeepSeek-V3's layers in other sizes, which its public config states in full.
+extern const Family kGlm4MoeLite;
+const Family kGlm4MoeLite{
+    "glm4_moe_lite", "Glm4MoeLiteDecoderLayer", describe, write, {.begin_token = false}};
+
 }  // namespace headroom
