@@ -12,6 +12,7 @@
 #include "planner/cli/knob_names.h"
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
+#include "planner/cli/would_fit.h"
 #include "planner/cli/run.h"
 #include "planner/search/plan.h"
 #include "planner/writers/html/html.h"
@@ -69,6 +70,7 @@ Result<Searched> search_run(const Arguments& arguments, const Common& common, St
     HEADROOM_ASSIGN(out.input, predict(out.run, exact));
   }
   HEADROOM_ASSIGN(out.plan, std::move(plan));
+  if (out.plan.choices.empty()) out.plan.would = would_fit(out.run, common, executors.quick, executors.exact);
   const auto add_other = [&](search::Outcome& outcome) {
     if (outcome.seconds > 0) outcome.seconds += out.run.other_seconds;
   };

@@ -234,6 +234,34 @@ Status climb(const Setup& setup, const Space& space, const Executors& executors,
   return {};
 }
 
+Outcome quick_outcome(const Setup& setup, std::span<const Choice> choices, const Executor& quick) {
+  Outcome refused;
+  const Result<Report> report = evaluate(setup, choices, quick);
+  if (report) return outcome_of(*report);
+  refused.refusal = report.error().text();
+  return refused;
+}
+
+/// What each change of `choice` does, taken back alone.
+std::vector<PlanPart> parts_of(const Setup& setup, const Space& space, const Executor& quick, const PlanChoice& choice) {
+  const Outcome whole = quick_outcome(setup, choice.choices, quick);
+  std::vector<PlanPart> out;
+  for (std::size_t i = space.fixed.size(); i < choice.choices.size(); ++i) {
+    std::vector<Choice> others = choice.choices;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    Change change{{choice.choices[i]}, {}, whole};
+    if (Result<std::vector<Setting>> settings = setup.framework->settings_of(*setup.read, change.choices))
+      change.settings = std::move(*settings);
+    PlanPart& part = out.emplace_back();
+    part.without = quick_outcome(setup, others, quick);
+    std::string what;
+    for (const Dimension& dimension : space.dimensions)
+      if (dimension.knob.name == choice.choices[i].knob) what = dimension.knob.summary;
+    part.technique = technique_of(choice.choices[i].knob, std::move(what), std::move(change), part.without);
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<Plan> make_plan(const Setup& setup, const Space& space, const Executors& executors,
@@ -249,6 +277,8 @@ Result<Plan> make_plan(const Setup& setup, const Space& space, const Executors& 
   if (!decided && plan.proof && plan.proof->complete() && !plan.choices.empty()) plan.proof.reset();
   if (const Result<Report> now = evaluate(setup, {}, executors.exact)) plan.now = outcome_of(*now);
   mark_pareto(plan.choices);
+  if (!plan.choices.empty())
+    plan.choices.front().parts = parts_of(setup, space, executors.quick, plan.choices.front());
   plan.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return plan;
 }

@@ -5,9 +5,16 @@
 #include <vector>
 
 #include "planner/search/evaluator.h"
+#include "planner/search/explanation.h"
 #include "planner/search/proof.h"
 
 namespace headroom::search {
+
+/// What one change of a recommendation gives and takes, all others made.
+struct PlanPart {
+  Technique technique;  ///< against the recommendation without it
+  Outcome without;      ///< not valid: the framework refuses the others without it
+};
 
 /// One recommendation.
 struct PlanChoice {
@@ -17,6 +24,7 @@ struct PlanChoice {
   std::optional<Report> report;   ///< of the confirming executor
   bool confirmed = false;
   bool pareto = false;  ///< no other is both faster and leaves more memory
+  std::vector<PlanPart> parts;  ///< of the first choice, by the quick executor
   bool fewest = false;  ///< the fewest changes that come within 2 % of the fastest
 };
 
@@ -31,6 +39,7 @@ struct Plan {
   std::int64_t confirmed = 0;  ///< of those: fit there too
   bool exhausted = false;      ///< everything met that could fit was tried
   std::optional<Proof> proof;  ///< what became of the whole space; none: another objective than time
+  std::vector<Would> would;  ///< where none fits and somebody looked: what would make the run fit
   double seconds = 0;          ///< spent searching
 };
 

@@ -54,6 +54,17 @@ std::vector<Component> main_components(const PhaseReport& phase) {
   return out;
 }
 
+nlohmann::ordered_json would_fit_json(std::span<const search::Would> would) {
+  Json out = Json::array();
+  for (const search::Would& one : would)
+    out.push_back({{"name", one.name},
+                   {"value", one.value},
+                   {"what", one.what},
+                   {"spare_bytes", one.outcome.spare},
+                   {"limiting_phase", one.outcome.limiting_phase}});
+  return out;
+}
+
 std::string explanation_json(const Report& report, const search::Explanation& explanation) {
   Json out = report_json(report);
   out["reasons"] = Json::array();
@@ -72,13 +83,7 @@ std::string explanation_json(const Report& report, const search::Explanation& ex
   for (const search::Change& change : explanation.pairs) out["pairs"].push_back(change_json(change));
   out["techniques"] = Json::array();
   for (const search::Technique& one : explanation.techniques) out["techniques"].push_back(technique_json(one));
-  out["would_fit"] = Json::array();
-  for (const search::Would& would : explanation.would)
-    out["would_fit"].push_back({{"name", would.name},
-                                {"value", would.value},
-                                {"what", would.what},
-                                {"spare_bytes", would.outcome.spare},
-                                {"limiting_phase", would.outcome.limiting_phase}});
+  out["would_fit"] = would_fit_json(explanation.would);
   return dump(out);
 }
 

@@ -1,14 +1,9 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <utility>
-#include <vector>
-
-#include "models/base/printable.h"
 #include "planner/writers/columns.h"
 #include "planner/writers/explanation.h"
 #include "planner/writers/plan.h"
+#include "planner/writers/saved.h"
 #include "planner/writers/table.h"
 
 namespace headroom::writers {
@@ -17,8 +12,6 @@ namespace {
 using Align = Columns::Align;
 using search::Change;
 using search::Explanation;
-
-constexpr std::size_t kFiguresShown = 3;
 
 std::string against(const search::Outcome& outcome, const search::Outcome& now) {
   if (now.seconds <= 0 || outcome.seconds <= 0) return "";
@@ -55,32 +48,12 @@ std::string changes_text(const Explanation& e) {
   return out;
 }
 
-/// Phases in which most changes first; those of one figure together.
-std::string saved_text(const search::Technique& technique) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> groups;
-  auto saved = technique.saved;
-  std::stable_sort(saved.begin(), saved.end(),
-                   [](const auto& a, const auto& b) { return std::abs(a.second) > std::abs(b.second); });
-  for (const auto& [phase, bytes] : saved) {
-    if (groups.empty() || groups.back().first != gib(bytes)) groups.emplace_back(gib(bytes), std::vector<std::string>{});
-    groups.back().second.push_back(phase);
-  }
-  std::string out;
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    if (i == kFiguresShown) return out + " …";
-    const auto& [figure, phases] = groups[i];
-    out += fmt::format("{}{} {}", i == 0 ? "" : ", ", figure, phases.front());
-    if (phases.size() > 1) out += fmt::format(" and {} more", phases.size() - 1);
-  }
-  return out;
-}
-
 std::string techniques_text(const Explanation& e) {
   if (e.techniques.empty()) return "";
   Columns columns({Align::right, Align::left, Align::left, Align::left});
   columns.add({"s/step", "saves in", "", "with"});
   for (const search::Technique& technique : e.techniques) {
-    columns.add({technique.seconds_known ? fmt::format("{:+.1f}", technique.seconds) : "", saved_text(technique),
+    columns.add({technique.seconds_known ? fmt::format("{:+.1f}", technique.seconds) : "", saved_text(technique.saved),
                  technique.what + (technique.changes_numerics ? " (trains otherwise)" : ""),
                  settings_text(technique.change.settings, technique.change.choices)});
   }
@@ -96,12 +69,7 @@ std::string would_text(const Explanation& e) {
   if (e.together && e.together->fits)
     out += "\nNo change and no pair makes it fit; all that saves memory together would: `headroom plan` finds how "
            "little of it is enough.\n";
-  if (e.would.empty()) return out;
-  out += "What would, all else as it is:\n";
-  for (const search::Would& would : e.would)
-    out += fmt::format("  - {}: {} to spare in {}\n", printable(would.what), format_gib(would.outcome.spare),
-                       would.outcome.limiting_phase);
-  return out;
+  return out + would_fit_text(e.would);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "models/base/printable.h"
 #include "planner/writers/columns.h"
 #include "planner/writers/report_json.h"
+#include "planner/writers/saved.h"
 #include "planner/writers/table.h"
 
 namespace headroom::writers {
@@ -64,6 +65,39 @@ Json proof_json(const search::Proof& proof) {
           {"complete", proof.complete()}};
 }
 
+/// What each change of the first choice gives and takes.
+std::string parts_text(const PlanChoice& choice) {
+  if (choice.parts.empty()) return "";
+  using Align = Columns::Align;
+  Columns columns({Align::right, Align::left, Align::left});
+  columns.add({"s/step", "frees in", "change"});
+  for (const search::PlanPart& part : choice.parts) {
+    const search::Technique& one = part.technique;
+    const std::string seconds = one.seconds_known ? fmt::format("{:+.1f}", one.seconds) : "";
+    std::string frees = part.without.valid ? saved_text(one.saved) : "refused without it";
+    if (part.without.valid && !part.without.fits)
+      frees += fmt::format("{}needed: {} short in {} without it", frees.empty() ? "" : "; ",
+                           format_gib(-part.without.spare), part.without.limiting_phase);
+    columns.add({seconds, frees, settings_text(one.change.settings, one.change.choices)});
+  }
+  return "\nWhat each change of the first choice gives and takes beside the others, by closed form, GiB\n" +
+         columns.text("  ");
+}
+
+Json parts_json(const PlanChoice& choice) {
+  Json out = Json::array();
+  for (const search::PlanPart& part : choice.parts) {
+    Json settings = Json::object(), saved = Json::object();
+    for (const Setting& setting : part.technique.change.settings) settings[setting.key] = setting.value;
+    for (const auto& [phase, bytes] : part.technique.saved) saved[phase] = bytes;
+    Json& one = out.emplace_back(
+        Json{{"name", part.technique.name}, {"changes", std::move(settings)}, {"saved_bytes", std::move(saved)},
+             {"fits_without", part.without.valid && part.without.fits}});
+    if (part.technique.seconds_known) one["seconds"] = part.technique.seconds;
+  }
+  return out;
+}
+
 Json choice_json(const PlanChoice& choice, std::size_t rank) {
   Json changes = Json::object();
   for (const Setting& setting : choice.settings) changes[setting.key] = setting.value;
@@ -76,7 +110,8 @@ Json choice_json(const PlanChoice& choice, std::size_t rank) {
           {"spare_bytes", choice.outcome.spare},
           {"confirmed", choice.confirmed},
           {"pareto", choice.pareto},
-          {"fewest_changes", choice.fewest}};
+          {"fewest_changes", choice.fewest},
+          {"parts", parts_json(choice)}};
 }
 
 }  // namespace
@@ -131,7 +166,8 @@ std::string plan_table(const Plan& plan, Bytes budget) {
     columns.add(row(std::to_string(++rank), choice.outcome, plan.now.seconds, choice.fewest ? "fewest" : choice.pareto ? "pareto" : "",
                     changes.empty() ? "none" : changes));
   }
-  return out + columns.text();
+  out += columns.text();
+  return out + (none ? would_fit_text(plan.would) : parts_text(plan.choices.front()));
 }
 
 std::string plan_json(const Plan& plan, const Report& input) {
@@ -140,6 +176,7 @@ std::string plan_json(const Plan& plan, const Report& input) {
   out["search"] = {{"evaluated", plan.evaluated}, {"pruned", plan.pruned},       {"feasible", plan.feasible},
                    {"tried", plan.tried},         {"confirmed", plan.confirmed}, {"seconds", plan.seconds}};
   if (plan.proof) out["search"]["proof"] = proof_json(*plan.proof);
+  if (!plan.would.empty()) out["would_fit"] = would_fit_json(plan.would);
   out["choices"] = Json::array();
   for (std::size_t i = 0; i < plan.choices.size(); ++i)
     out["choices"].push_back(choice_json(plan.choices[i], i + 1));

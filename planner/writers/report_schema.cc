@@ -236,7 +236,14 @@ const char* report_schema() {
         "confirmed": {"type": "boolean", "description": "the simulator ran it"},
         "pareto": {"type": "boolean"},
         "fewest_changes": {"type": "boolean", "description": "the fewest changes within 2 % of the fastest"},
-        "notes": {"type": "array", "items": {"type": "string"}}
+        "notes": {"type": "array", "items": {"type": "string"}},
+        "parts": {"type": "array", "description": "of the first: each change against the choice without it",
+                  "items": {"type": "object", "required": ["name", "changes", "saved_bytes", "fits_without"],
+                            "additionalProperties": false,
+                            "properties": {"name": {"type": "string"}, "changes": {"type": "object"},
+                                           "seconds": {"type": "number"}, "fits_without": {"type": "boolean"},
+                                           "saved_bytes": {"type": "object",
+                                                           "additionalProperties": {"type": "integer"}}}}}
       }
     }
   }

@@ -96,6 +96,17 @@ TEST(Answers, WhatCannotFitIsTold) {
                                  HasSubstr("What each technique saves"), HasSubstr("adapters instead of whole weights")));
 }
 
+TEST(Answers, APlanSaysWhatEachChangeGivesAndWhatWouldFit) {
+  std::vector<std::string> words = {"plan",   kVerl, "--steps", "1", "--vary", "gpu_memory_utilization=0.3,0.5",
+                                    "--vary", "gradient_checkpointing"};
+  EXPECT_THAT(run_words(words).out, HasSubstr("What each change of the first choice gives and takes"));
+  words = {"plan", test::source("configs/examples/verl/qwen2.5-7b-grpo-8xh100.yaml"), "--gpu", "a10", "--vary",
+           "gpu_memory_utilization"};
+  const Outcome none = run_words(words);
+  EXPECT_EQ(none.code, kOver) << none.err;
+  EXPECT_THAT(none.out, AllOf(HasSubstr("None fits"), HasSubstr("What would, all else as it is:"), HasSubstr("as many NVIDIA ")));
+}
+
 TEST(Answers, KnobsGoByTheFrameworksKeysToo) {
   const std::vector<std::string> rest = {kVerl, "--steps", "1"};
   for (const std::string& name :

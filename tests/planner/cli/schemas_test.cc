@@ -21,6 +21,7 @@ TEST(Schemas, OutputsFollowThem) {
       {"explain", verl, "--steps", "1"},
       {"explain", verl, "--steps", "1", "--budget", "3GiB"},
       {"plan", verl, "--steps", "1", "--vary", "gpu_memory_utilization", "--top", "1"},
+      {"plan", verl, "--steps", "1", "--vary", "gpu_memory_utilization", "--budget", "3GiB"},
       {"solve", "gpu_memory_utilization", verl, "--steps", "1"},
       {"solve", "response_length", verl, "--steps", "1", "--budget", "2GiB"},
       {"solve", "mini_batch", verl, "--steps", "1"},

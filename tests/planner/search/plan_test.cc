@@ -79,6 +79,10 @@ rank  s/step   vs now  device  spare  host  limited by                 changes
 now      3.0            14.00  -1.00  0.00  train_actor  does not fit
 1        5.0  +66.7 %    8.00   5.00  0.00  train_actor  pareto        train.offload=true
 2        5.0  +66.7 %   12.00   1.00  0.00  train_actor                train.micro_batch=2
+
+What each change of the first choice gives and takes beside the others, by closed form, GiB
+  s/step  frees in                                                            change
+    +2.0  6.00 train_actor; needed: 1.00 GiB short in train_actor without it  train.offload=true
 )");
 }
 
