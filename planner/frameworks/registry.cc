@@ -13,7 +13,6 @@
 #include "planner/frameworks/deepspeed_chat/loops.h"
 #include "planner/frameworks/deepspeed_chat/read.h"
 #include "planner/frameworks/deepspeed_chat/sizes.h"
-#include "planner/frameworks/deepspeed_chat/supervised.h"
 #include "planner/frameworks/easyr1/read.h"
 #include "planner/frameworks/easyr1/sizes.h"
 #include "planner/frameworks/input.h"
@@ -116,10 +115,10 @@ std::span<const Framework> frameworks() {
                 .summary = "DeepSpeed-Chat's three steps: DeepSpeed engines, ZeRO 0 to 3",
                 .detect = deepspeed_chat::detect,
                 .read = deepspeed_chat::read,
-                .knobs = deepspeed_chat::supervised::knobs,
-                .with = deepspeed_chat::supervised::with,
-                .settings_of = deepspeed_chat::supervised::settings_for,
-                .write = deepspeed_chat::supervised::write,
+                .knobs = deepspeed_chat::knobs,
+                .with = deepspeed_chat::with,
+                .settings_of = deepspeed_chat::settings_for,
+                .write = deepspeed_chat::write,
                 .loops = deepspeed_chat::kLoops,
                 .sizes = deepspeed_chat::kSizes},
       Framework{.name = "trl",

@@ -66,6 +66,10 @@ void OutsideGrowth::use(Verb verb) {
   groups_ = std::move(later);
 }
 
+void OutsideGrowth::hold_generation(Bytes workspace) {
+  now_.workspaces += workspace - std::exchange(generation_, workspace);
+}
+
 void OutsideGrowth::begin(const Action& action, const Role* role) {
   const ModelWork work = model_work(action, role);
   const bool passes = work == ModelWork::forward || work == ModelWork::train;

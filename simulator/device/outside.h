@@ -27,7 +27,8 @@ Peers peers_of(const Job& job, const Process& process, std::int64_t gpus, std::i
 
 /// A training process's memory outside its allocator, as it grows: the context and its communicators from the
 /// start; the code of PyTorch's kernels when the first of their kind runs; the cuBLAS handle with the first
-/// matrix product; what peers need with the first pass through a model. Nothing of it is ever given back.
+/// matrix product; what peers need with the first pass through a model; a hybrid engine's workspace with its
+/// first generation. Only the last is ever given back.
 class OutsideGrowth {
  public:
   /// `communicators`: groups of `ranks` ranks that the process uses; 0: none.
@@ -37,6 +38,8 @@ class OutsideGrowth {
 
   /// `action` of `role` (null: of none) is about to run: takes what it needs for the first time.
   void begin(const Action& action, const Role* role = nullptr);
+  /// The hybrid engine's workspace is of so many bytes from now on; of engines that give it back, 0 again.
+  void hold_generation(Bytes workspace);
   const OutsideAllocator& now() const { return now_; }
 
  private:
@@ -45,7 +48,7 @@ class OutsideGrowth {
   NcclMemory nccl_;
   std::vector<GroupUse> groups_;  ///< not used yet
   KernelModules unloaded_;
-  Bytes cublas_handle_, peers_ = 0;
+  Bytes cublas_handle_, peers_ = 0, generation_ = 0;
   OutsideAllocator now_;
 };
 

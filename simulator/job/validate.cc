@@ -121,7 +121,7 @@ Status check_loop(const Job& job, const Role& role) {
   if (role.packed)
     return bad(at + ".packed", fmt::format("expected false: trainer {} passes rectangles", role.loop->name));
   for (const Engine& engine : job.engines)
-    if (engine.kind != EngineKind::transformers && !role.loop->takes_sequences)
+    if (!inside_trainer(engine) && !role.loop->takes_sequences)
       return bad("engines." + engine.name + ".kind",
                  fmt::format("expected transformers: trainer {} of role {} generates with its own model, "
                              "found {}",

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "simulator/device/process.h"
+#include "simulator/engine/hybrid.h"
 #include "simulator/job/batching.h"
 #include "simulator/job/no_effect.h"
 #include "simulator/job/standard_step.h"
@@ -296,7 +297,9 @@ Status PhaseInterpreter::act_trainer(RunningTrainer& t, std::size_t slot, const 
   }
   if (action.verb == Verb::build && role != nullptr) host_.loading(*role);
   t.outside.begin(action, role);
-  row.outside = t.outside.now().total();
+  const Engine* engine = action.verb == Verb::generate ? job_.engine(action.engine) : nullptr;
+  if (engine != nullptr) t.outside.hold_generation(hybrid_workspace(*engine));
+  row.outside = std::max(row.outside, t.outside.now().total());
   row.communicators = t.outside.now().communicators;
   const Bytes others = occupancy_.now().total() - occupancy_.held(slot).total() + t.outside.now().total();
   t.room = total_memory() - others;
@@ -304,7 +307,16 @@ Status PhaseInterpreter::act_trainer(RunningTrainer& t, std::size_t slot, const 
   HEADROOM_TRY(t.run->act(action, step));
   if (action.verb == Verb::save && action.gathered && role != nullptr) host_.gathering(*role);
   account_for(t, slot, row);
+  if (engine == nullptr || engine->sleep_level == 0) return {};
+  t.outside.hold_generation(0);  // a hybrid engine that gives its workspace back
+  hold(t, slot);
   return {};
+}
+
+void PhaseInterpreter::hold(const RunningTrainer& t, std::size_t slot) {
+  const TrainerProcess::State now = t.run->now();
+  occupancy_.hold(
+      slot, process_on_device(now.allocated, std::max(now.reserved, now.allocated.total()), t.outside.now()));
 }
 
 /// The piece of work that has just run, in the device's, the host's and the row's books.
@@ -325,8 +337,7 @@ void PhaseInterpreter::account_for(RunningTrainer& t, std::size_t slot, ProcessP
     reserved = std::max(reserved, t.room);
   }
   occupancy_.reach(slot, process_on_device(piece.peak.allocated, reserved, t.outside.now()));
-  occupancy_.hold(
-      slot, process_on_device(now.allocated, std::max(now.reserved, now.allocated.total()), t.outside.now()));
+  hold(t, slot);
   host_.trainer(slot, piece.peak.host, now.host);
   if (const auto message = t.run->out_of_memory()) {
     row.out_of_memory = *message;

@@ -85,6 +85,8 @@ class PhaseInterpreter {
   Status act_engine(RunningEngine& e, const Action& action, PhaseReport& report);
   Status act_trainer(RunningTrainer& t, std::size_t slot, const Action& action, int step, ProcessPhase& row);
   void engine_failed(const RunningEngine& e, std::string why, PhaseReport& report);
+  /// What the trainer holds now, in the device's books.
+  void hold(const RunningTrainer& t, std::size_t slot);
   void account_for(RunningTrainer& t, std::size_t slot, ProcessPhase& row);
   /// Of every trainer; or of the one whose process runs `engine`, which empties the allocator that they share
   /// before it measures what is left.

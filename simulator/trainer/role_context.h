@@ -29,6 +29,7 @@ struct RoleContext {
   std::int64_t world = 1, rank = 0;  ///< of the pool that the role is spread over
   tape::megatron::ProcessBuffers* process = nullptr;  ///< of this process, whatever role
   std::function<Bytes()> unused;                      ///< what the process has reserved and not allocated
+  const Engine* generator = nullptr;                  ///< inside the process, of this role's weights
   bool reads_norm = false;                            ///< the host reads each gradient norm before it goes on
   std::function<void()>
       communicator_made;  ///< to be called where one is made that others' memory lies around

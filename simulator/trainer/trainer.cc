@@ -9,6 +9,7 @@
 #include "simulator/job/batching.h"
 #include "simulator/job/loop_kind.h"
 #include "simulator/job/names.h"
+#include "simulator/job/standard_step.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/reduce.h"
@@ -143,6 +144,8 @@ Status Trainer::build(const Action& action) {
   context.process = &buffers_;
   context.listed = &job_.lengths.listed;
   context.reads_norm = !context.padded;
+  for (const Engine& engine : job_.engines)
+    if (engine.role == role->name && inside_trainer(engine)) context.generator = &engine;
   if (!context.padded) {
     // Rectangles are as wide as the longest sequence, where that is known apart from the usual length.
     const bool widened = !role->packed && job_.lengths.max_total > 0;

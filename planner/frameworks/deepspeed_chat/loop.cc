@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "models/architecture/family.h"
+#include "planner/frameworks/deepspeed_chat/hybrid_generation.h"
+#include "simulator/engine/hybrid.h"
 #include "simulator/tape/generate/sample.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/pointwise.h"
@@ -21,6 +23,7 @@ const std::uint16_t kPrompts = tape::operation_name("prompts"),
                     kEnds = tape::operation_name("chosen_end_scores"),
                     kLengths = tape::operation_name("valid_answer_lengths"),
                     kNotEqual = tape::operation_name("aten::ne"),
+                    kAverage = tape::operation_name("moving_average"),
                     kStack = tape::operation_name("aten::stack");
 
 /// Tokens [start, end) of each row.
@@ -31,12 +34,30 @@ Tensor answer(const Tensor& tokens, std::int64_t start) {
 }  // namespace
 
 void ChatLoop::take_batch(Experience& e) {
-  // The last step's experience goes when the new one is there.
+  // The last step's experience goes when the new ones are there; those of this step wait for its training.
+  Variables& v = variables(e);
+  std::vector<Tensor>& place = v.trained ? v.previous : v.waiting;
+  v.trained = false;
   for (Tensor* tensor :
        {&e.prompts, &e.old_logprobs, &e.ref_logprobs, &e.values, &e.rewards, &e.sequences, &e.mask})
-    if (tensor->defined()) variables(e).previous.push_back(std::move(*tensor));
+    if (tensor->defined()) place.push_back(std::move(*tensor));
   e.prompts = tape_.empty({e.batch, e.prompt}, DType::int64, kPrompts);
   variables(e).prompt_mask = tape_.empty({e.batch, e.prompt}, DType::int64, kMask);
+}
+
+/// By the model itself, or by the hybrid engine: for all ranks that share its layers, of whose rows each keeps its own.
+Tensor ChatLoop::sampled(Experience& e, tape::SampleOptions& options) {
+  const Engine* engine = context_.generator;
+  if (hybrid_workspace(engine == nullptr ? Engine{} : *engine) == 0) return tape::sample(model(), e.prompts, options);
+  HybridGeneration generation(store_, *engine);
+  options.synchronized = false;
+  options.forward = [&](const tape::ModelInput& input) { return generation.forward(input); };
+  if (engine->tensor == 1) return tape::sample(model(), e.prompts, options);
+  const std::int64_t rows = e.batch * engine->tensor;
+  const Tensor prompts = tape_.empty({rows, e.prompt}, DType::int64, kPrompts);
+  options.mask = tape_.empty({rows, e.prompt}, DType::int64, kMask);
+  Tensor all = tape::sample(model(), prompts, options);
+  return tape::slice(all, 0, 0, e.batch);
 }
 
 Tensor ChatLoop::generate(Experience& e) {
@@ -52,7 +73,7 @@ Tensor ChatLoop::generate(Experience& e) {
   options.length_processors = false;
   options.mask = variables(e).prompt_mask;
   options.padded = role().padded;
-  Tensor generated = tape::sample(model(), e.prompts, options);
+  Tensor generated = sampled(e, options);
   model().options().training = role().trained;
   // Rows whose answer is too short would be dropped; the others are gathered anew.
   Tensor filled = tape_.empty({e.batch, e.response}, DType::boolean, kNotEqual);
@@ -119,6 +140,14 @@ void ChatLoop::gather_logprobs(Experience& e) {
   e.ref_logprobs = trainer::token_logprobs(variables(e).ref_logits, e.sequences, role().loss);
 }
 
+/// --compute_fp32_loss: both logits in fp32 beside those that the outputs hold.
+void ChatLoop::widen_logits(Experience& e) {
+  const tape::GradMode no_grad(tape_, false);
+  const tape::ComponentScope component(tape_, Component::temporaries);
+  Variables& v = variables(e);
+  for (Tensor* logits : {&v.actor_logits, &v.ref_logits}) *logits = tape::to(*logits, DType::fp32);
+}
+
 void ChatLoop::drop_outputs(Experience& e) {
   tape::drop(variables(e).actor_logits, variables(e).ref_logits);
   for (Tensor& tensor : variables(e).outputs) tensor.reset();
@@ -168,7 +197,7 @@ void ChatLoop::make_advantages(Experience& e) {
 void ChatLoop::update(Tensor loss, Experience& e) {
   store_.backward(loss);
   empty_after_micro_batch();
-  store_.step();
+  if (completes_) store_.step();
   variables(e).losses.push_back(std::move(loss));
 }
 
@@ -218,14 +247,50 @@ void ChatLoop::train_critic(Experience& e) {
   update(std::move(loss), e);
 }
 
+/// The rows of `e` that are trained on at once: views.
+ChatLoop::Experience ChatLoop::rows_of(const Experience& e) const {
+  Experience out = e;
+  out.batch = context_.micro_batch;
+  for (Tensor* tensor : {&out.prompts, &out.sequences, &out.mask, &out.old_logprobs, &out.ref_logprobs, &out.values,
+                         &out.rewards})
+    *tensor = tape::slice(*tensor, 0, 0, out.batch);
+  return out;
+}
+
+/// One micro-batch: all that were generated at once, or a part of them.
 void ChatLoop::train(Experience& e) {
-  role().head == HeadKind::language_model ? train_actor(e) : train_critic(e);
+  const bool language = role().head == HeadKind::language_model;
+  const std::int64_t adding = std::min(kShownAccumulation, std::max<std::int64_t>(1, context_.mini_batch / context_.micro_batch));
+  std::int64_t& done = variables(e).micro_batches[language ? 0 : 1];
+  completes_ = ++done % adding == 0;
+  store_.begin_micro_batch(completes_);
+  if (context_.micro_batch >= e.batch) return language ? train_actor(e) : train_critic(e);
+  Experience part = rows_of(e);
+  language ? train_actor(part) : train_critic(part);
+  e.advantages = part.advantages;
+}
+
+/// ema = lerp(actor, ema), parameter by parameter; stage 3 gathers both for it.
+void ChatLoop::average(Experience& /*experience*/) {
+  const tape::GradMode no_grad(tape_, false);
+  const tape::ComponentScope component(tape_, Component::temporaries);
+  const bool spread = role().sharding.kind == ShardingKind::zero3;
+  for (const headroom::Tensor& tensor : role().model->tensors) {
+    if (tensor.buffer || !tensor.tied_to.empty()) continue;
+    const DType dtype = role().precision.weights;
+    Tensor actor, own;
+    if (spread) actor = tape_.empty({tensor.count()}, dtype, kAverage);
+    if (spread) own = tape_.empty({tensor.count()}, dtype, kAverage);
+    const Tensor mean = tape_.empty({tensor.count()}, dtype, kAverage);
+  }
 }
 
 void ChatLoop::end_update(Experience& e) {
   Variables& v = variables(e);
   tape::drop(v.logits, v.returns, e.advantages);
   v.locals.clear();
+  v.waiting.clear();
+  v.trained = true;
   v.last_losses = std::exchange(v.losses, {});
 }
 
@@ -243,12 +308,14 @@ constexpr LoopCall kCalls[] = {
      .parts = kWeights,
      .after = {"make_mask"}},
     {.name = "forward", .work = ModelWork::forward, .parts = kWeights, .after = {"make_mask"}},
+    {.name = "widen_logits", .run = run_call<&ChatLoop::widen_logits>, .after = {"keep_logits"}},
     {.name = "gather_logprobs", .run = run_call<&ChatLoop::gather_logprobs>, .after = {"keep_logits"}},
     {.name = "drop_outputs", .run = run_call<&ChatLoop::drop_outputs>, .after = {"gather_logprobs"}},
     {.name = "train",
      .work = ModelWork::train,
      .parts = kWeights | kOptimizer | kMasterWeights,
      .after = {"gather_logprobs", "forward"}},
+    {.name = "average", .run = run_call<&ChatLoop::average>, .parts = kWeights, .after = {"train"}},
     {.name = "end_update", .run = run_call<&ChatLoop::end_update>, .after = {"train"}},
 };
 

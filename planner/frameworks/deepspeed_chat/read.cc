@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "planner/frameworks/case_file.h"
-#include "planner/frameworks/deepspeed_chat/command.h"
+#include "planner/frameworks/deepspeed_chat/ppo.h"
 #include "planner/frameworks/deepspeed_chat/settings.h"
 #include "planner/frameworks/deepspeed_chat/supervised.h"
 
 namespace headroom::deepspeed_chat {
 
 bool detect(const JobInput& input) {
-  return is_command(input) || supervised::is_command(input) || std::any_of(input.files.begin(), input.files.end(), [](const JobInput::File& file) {
+  return ppo::is_command(input) || supervised::is_command(input) || std::any_of(input.files.begin(), input.files.end(), [](const JobInput::File& file) {
     const Document& keys = cases::inner(file.document);
     const Document* actor = keys.find("actor");
     return actor != nullptr && actor->is_map() &&
@@ -20,12 +20,7 @@ bool detect(const JobInput& input) {
 
 Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   if (supervised::is_command(input)) return supervised::read(input, options);
-  if (is_command(input)) {
-    HEADROOM_ASSIGN(const JobInput keys, case_of_command(input, options));
-    JobOptions rest = options;
-    rest.nodes = rest.gpus_per_node = std::nullopt;  // they are the case's world
-    return read(keys, rest);
-  }
+  if (ppo::is_command(input)) return ppo::read(input, options);
   HEADROOM_ASSIGN(const Layers layers, cases::lay(input, options));
   Values values(layers, Values::Grammar::strict);
   HEADROOM_ASSIGN(const std::shared_ptr<Settings> settings, read_settings(values, options));

@@ -4,8 +4,9 @@
 
 namespace headroom::deepspeed_chat {
 
-/// DeepSpeed-Chat's third step (`--framework deepspeed-chat`): PPO with four DeepSpeed engines on every GPU,
-/// without the hybrid engine. A job is a map of the keys below, alone or as the `case` of a recording (of
+/// DeepSpeed-Chat (`--framework deepspeed-chat`). Command lines and scripts of its three steps (`deepspeed main.py …`;
+/// supervised.h, ppo.h) are read with knobs. The third step, PPO with four DeepSpeed engines on every GPU, is read as
+/// a map of keys too, without the hybrid engine. A job is a map of the keys below, alone or as the `case` of a recording (of
 /// which then only `case`, `device`, `total_memory` and `alloc_conf` are read).
 ///
 /// actor, critic: config.json values (reference and reward have the same). dtype: fp16 | bf16. zero_stage:
@@ -24,13 +25,15 @@ namespace headroom::deepspeed_chat {
 ///
 /// A key both alone and in `zero_extra` with different values is an error.
 ///
-/// A script's or command's `main.py --actor_model_name_or_path …` (command.h) is read as such a map.
-///
-/// Command lines of the first two steps (`main.py --model_name_or_path …`, supervised.h) are read too, with knobs.
-///
-/// Errors name the key; so do those for what is not modelled: gradient accumulation, several generation
+/// Errors name the key; so do those for what a map does not state: gradient accumulation, several generation
 /// batches, the hybrid engine, EMA, compute_fp32_loss, sub_group_size.
 bool detect(const JobInput& input);
 Result<ReadJob> read(const JobInput& input, const JobOptions& options);
+
+std::vector<Knob> knobs(const ReadJob& read);
+Result<Job> with(const ReadJob& read, std::span<const Choice> choices);
+Result<std::vector<Setting>> settings_for(const ReadJob& read, std::span<const Choice> choices);
+/// The script with flags changed. Errors: a map of the third step, which has no knobs.
+Result<std::string> write(const ReadJob& read, std::span<const Setting> settings, const WriteHeader& header);
 
 }  // namespace headroom::deepspeed_chat

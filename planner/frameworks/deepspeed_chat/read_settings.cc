@@ -129,7 +129,7 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v, const JobOptions& opt
   s.actor = cases::model(v, "actor", options.model);
   s.critic = v.given("critic") ? cases::model(v, "critic") : s.actor;
   cases::require(v, {"batch", "prompt", "response", "zero_stage"}, "a number");
-  s.zero_stage = v.integer("zero_stage", 0, 3);
+  s.zero_stage = s.critic_stage = v.integer("zero_stage", 0, 3);
   s.dtype = v.word("dtype", {"fp16", "bf16"}, "fp16") == "bf16" ? DType::bf16 : DType::fp16;
   s.batch = v.integer("batch", 1, kMost, 1);
   s.prompt = v.integer("prompt", 1, kMostTokens, 1);
@@ -147,7 +147,7 @@ Result<std::shared_ptr<Settings>> read_settings(Values& v, const JobOptions& opt
   s.offload_reward = v.flag("offload_reward_model");
   read_zero_section(v, s);
   refuse_others(v);
-  s.grad_ckpt = v.flag("grad_ckpt");
+  s.grad_ckpt = s.critic_ckpt = v.flag("grad_ckpt");
   s.actor_lora = v.integer("actor_lora_dim", 0, kMostRank, 0);
   s.critic_lora = v.integer("critic_lora_dim", 0, kMostRank, 0);
   s.only_lora = v.flag("only_optimize_lora");

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "models/architecture/architecture.h"
 #include "models/base/dtype.h"
@@ -22,7 +24,7 @@ struct Settings : cases::MachineSettings {
   bool steps_given = false;
   DType dtype = DType::fp16;
   std::int64_t initial_scale_power = 16;
-  std::int64_t zero_stage = 0;
+  std::int64_t zero_stage = 0, critic_stage = 0;  ///< of actor and reference (and EMA), of critic and reward
   bool offload = false, pin_memory = false;
   bool offload_reference = false, offload_reward = false;  ///< their weights; only at stage 3
   bool overlap_communication = true, contiguous_gradients = true;
@@ -30,8 +32,16 @@ struct Settings : cases::MachineSettings {
   std::int64_t reduce_bucket = 500'000'000, allgather_bucket = 500'000'000;
   std::int64_t prefetch_bucket = 30'000'000, max_live_parameters = 30'000'000;
   std::int64_t persistence_threshold = 10'000, max_reuse_distance = 1'000'000'000;
-  bool grad_ckpt = false;
+  bool grad_ckpt = false, critic_ckpt = false;
   std::int64_t actor_lora = 0, critic_lora = 0;  ///< ranks of adapters
+  std::vector<std::string> actor_targets = {"all-linear"}, critic_targets = {"all-linear"};  ///< that have them
+  std::optional<bool> actor_dropout, critic_dropout;  ///< none: as the script's own defaults and the family have it
+  std::int64_t training_batch = 0;  ///< sequences trained on at once, of `batch` generated; 0: all
+  std::int64_t accumulation = 1, generation_batches = 1, epochs = 1;
+  bool ema = false, fp32_loss = false;
+  // The hybrid engine.
+  bool hybrid = false, unpinned = false, releases_cache = false;
+  std::int64_t inference_tensor = 1, gathered_layers = 8;
   bool only_lora = false;                        ///< nothing but adapters trains
   bool padded = true;  ///< prompts shorter than the cap are padded on the left
   std::string empty_cache = "none";
@@ -43,6 +53,9 @@ std::span<const std::string_view> known_keys();
 
 /// Reads and checks. Errors name the key.
 Result<std::shared_ptr<Settings>> read_settings(Values& values, const JobOptions& options);
+
+/// Updates of actor and critic a step.
+std::int64_t micro_batches_of(const Settings& settings);
 
 /// Steps that overflow before the dynamic loss scale has fallen from 2^power far enough.
 std::int64_t skipped_steps(std::int64_t power);

@@ -26,7 +26,7 @@ struct Settings : settings::TableSettings {
   std::string dtype = "fp16", dropout;
   bool disable_dropout = false;  ///< the flag of releases before October 2023
   std::int64_t lora_rank = 0;
-  std::string lora_scope = "decoder.layers.";
+  std::string lora_scope = "decoder.layers.";  ///< part of the names of linears that adapters replace
 
   /// Chosen and rejected answers lie in one batch.
   std::int64_t rows() const { return program == Program::sft ? 1 : 2; }
@@ -47,7 +47,5 @@ Result<Job> make_job(const Settings& settings);
 std::vector<Knob> knobs(const ReadJob& read);
 Result<Job> with(const ReadJob& read, std::span<const Choice> choices);
 Result<std::vector<Setting>> settings_for(const ReadJob& read, std::span<const Choice> choices);
-/// The script with flags changed. Errors: a run of the third step, whose case has no script to change.
-Result<std::string> write(const ReadJob& read, std::span<const Setting> settings, const WriteHeader& header);
 
 }  // namespace headroom::deepspeed_chat::supervised

@@ -2,6 +2,7 @@
 
 #include "models/architecture/family.h"
 #include "planner/frameworks/case_file.h"
+#include "planner/frameworks/deepspeed_chat/models.h"
 #include "planner/frameworks/deepspeed_chat/settings.h"
 #include "planner/frameworks/deepspeed_chat/supervised.h"
 #include "planner/frameworks/deepspeed_chat/supervised_loop.h"
@@ -64,10 +65,11 @@ Role make_role(const Settings& s, bool trained) {
   role.mini_batch = s.batch * s.rows() * s.accumulation * s.gpus;
   role.epochs = 1;
   if (trained && s.checkpointing) role.recompute.kind = RecomputeKind::full;
-  if (trained && s.lora_rank > 0) {
+  const std::vector<std::string> adapted = adapted_modules(*s.model, s.lora_scope);
+  if (trained && s.lora_rank > 0 && !adapted.empty()) {
     LoraSpec lora;
     lora.rank = s.lora_rank;
-    lora.targets = {"all-linear"};
+    lora.targets = adapted;
     lora.dtype = p.weights;
     lora.rest_trains = !s.only_lora;
     role.lora = lora;

@@ -1,5 +1,4 @@
 #include "planner/frameworks/deepspeed_chat/supervised.h"
-#include "planner/frameworks/settings/arguments.h"
 #include "planner/frameworks/settings/knobs.h"
 
 namespace headroom::deepspeed_chat::supervised {
@@ -41,32 +40,16 @@ const Row kRows[] = {
 
 const settings::KnobTable<Settings> kTable{"DeepSpeed-Chat", kRows, assign, make_job};
 
-/// A run of the third step has other settings, and no knobs yet.
-bool is_own(const ReadJob& read) {
-  return dynamic_cast<const Settings*>(read.settings.get()) != nullptr;
-}
-auto without_knobs() {
-  return fail("DeepSpeed-Chat's third step has no knobs yet");
-}
-
 }  // namespace
 
 std::vector<Knob> knobs(const ReadJob& read) {
-  return is_own(read) ? kTable.knobs(read) : std::vector<Knob>{};
+  return kTable.knobs(read);
 }
 Result<Job> with(const ReadJob& read, std::span<const Choice> choices) {
-  if (!is_own(read)) return without_knobs();
   return kTable.with(read, choices);
 }
 Result<std::vector<Setting>> settings_for(const ReadJob& read, std::span<const Choice> choices) {
-  if (!is_own(read)) return without_knobs();
   return kTable.settings_of(read, choices);
-}
-
-
-Result<std::string> write(const ReadJob& read, std::span<const Setting> settings, const WriteHeader& header) {
-  if (!is_own(read)) return without_knobs();
-  return settings::write_arguments(read, settings, header);
 }
 
 }  // namespace headroom::deepspeed_chat::supervised

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "planner/frameworks/deepspeed_chat/launcher.h"
+#include "planner/frameworks/deepspeed_chat/models.h"
 #include "planner/frameworks/deepspeed_chat/supervised.h"
 #include "planner/frameworks/settings/arguments.h"
 
@@ -68,27 +69,16 @@ constexpr std::string_view name_of(Program program) {
                                   : "step 2, DPO";
 }
 
-/// Tables are cut to the tokenizer's length, rounded up to eight rows; Llama's gets a padding token.
-std::int64_t resized(const std::string& name, std::int64_t vocabulary) {
-  const bool llama = name.find("llama") != std::string::npos || name.find("Llama") != std::string::npos;
-  return ceil_div(vocabulary + (llama && vocabulary == 32000), 8) * 8;
-}
-
 void find_model(Values& v, Settings& s, const JobOptions& options, const std::string& base) {
   if (v.failed()) return;
   if (!options.model.empty()) s.model_path = options.model;
   if (s.model_path.empty()) return v.fail_at("model_name_or_path", "no model is given; name it here or with --model");
-  ModelRequest request;
-  request.name = s.model_path;
-  request.base = base;
-  request.head = s.program == Program::rm ? HeadKind::scalar : HeadKind::language_model;
-  s.model = settings::model_at(v, "model_name_or_path", request);
-  if (s.model == nullptr) return;
-  const std::int64_t rows = resized(s.model_path, s.model->decoder.vocabulary);
-  if (rows == s.model->decoder.vocabulary) return;
-  request.overrides = Document::map();
-  request.overrides.set("vocab_size", Document::scalar(std::to_string(rows)));
-  s.model = settings::model_at(v, "model_name_or_path", request);
+  s.model = model_of(v, "model_name_or_path", s.model_path,
+                     s.program == Program::rm ? HeadKind::scalar : HeadKind::language_model, base);
+  if (s.model == nullptr || s.lora_rank == 0) return;
+  if (adapted_modules(*s.model, s.lora_scope).empty())
+    v.without_effect("lora_dim", fmt::format("no linear's name holds \"{}\": nothing is adapted, and everything trains",
+                                             s.lora_scope.substr(0, 80)));
 }
 
 void check(Values& v, Settings& s) {

@@ -64,6 +64,9 @@ std::string knob_of(const std::string& path) {
   const std::pair<const char*, const char*> knobs[] = {{"examples/job/", "actor_recompute"},
                                                        {"examples/nemo-rl/", "activation_checkpointing"},
                                                        {"examples/openrlhf/", "gradient_checkpointing"},
+                                                       {"deepspeed-chat/llama-2-7b-ppo", "actor_gradient_checkpointing"},
+                                                       {"deepspeed-chat/opt-1.3b-ppo-ema", "actor_gradient_checkpointing"},
+                                                       {"deepspeed-chat/opt-13b-ppo", "actor_gradient_checkpointing"},
                                                        {"examples/deepspeed-chat/", "gradient_checkpointing"},
                                                        {"colossalchat/bloom-", "strategy"},
                                                        {"colossalchat/gpt2-", "strategy"},
@@ -75,8 +78,8 @@ std::string knob_of(const std::string& path) {
   return "gpu_memory_utilization";
 }
 
-/// One knob of each, so that it is quick; whole searches are measured in benchmarks. DeepSpeed-Chat's third step
-/// has none.
+/// One knob of each, so that it is quick; whole searches are measured in benchmarks. A map of
+/// DeepSpeed-Chat's third step has none.
 TEST(Examples, EveryShippedConfigurationCanBePlanned) {
   for (const std::string& path : examples()) {
     Words command = {"plan", path, "--steps", "1", "--top", "1", "--vary", knob_of(path)};
