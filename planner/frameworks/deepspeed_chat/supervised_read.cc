@@ -76,9 +76,10 @@ void find_model(Values& v, Settings& s, const JobOptions& options, const std::st
   s.model = model_of(v, "model_name_or_path", s.model_path,
                      s.program == Program::rm ? HeadKind::scalar : HeadKind::language_model, base);
   if (s.model == nullptr || s.lora_rank == 0) return;
-  if (adapted_modules(*s.model, s.lora_scope).empty())
-    v.without_effect("lora_dim", fmt::format("no linear's name holds \"{}\": nothing is adapted, and everything trains",
-                                             s.lora_scope.substr(0, 80)));
+  if (!adapted_modules(*s.model, s.lora_scope).empty()) return;
+  if (s.only_lora) v.without_effect("only_optimize_lora", "nothing is adapted");
+  v.without_effect("lora_dim", fmt::format("no linear's name holds \"{}\": nothing is adapted, and everything trains",
+                                           s.lora_scope.substr(0, 80)));
 }
 
 void check(Values& v, Settings& s) {

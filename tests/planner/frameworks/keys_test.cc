@@ -4,6 +4,7 @@
 
 #include "planner/frameworks/chatlearn/settings.h"
 #include "planner/frameworks/colossalchat/settings.h"
+#include "planner/frameworks/deepspeed_chat/ppo.h"
 #include "planner/frameworks/deepspeed_chat/supervised.h"
 #include "planner/frameworks/nemo_rl/settings.h"
 #include "planner/frameworks/openrlhf/settings.h"
@@ -88,6 +89,7 @@ TEST(Keys, OfChatLearnMatter) {
 TEST(Keys, OfDeepSpeedChatMatter) {
   std::set<std::string> keys;
   append(keys, deepspeed_chat::supervised::keys());
+  append(keys, deepspeed_chat::ppo::keys());
   test::expect_every_key_matters("deepspeed-chat", keys);
 }
 
