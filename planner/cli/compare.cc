@@ -7,6 +7,7 @@
 
 #include "models/document/document.h"
 #include "planner/cli/executors.h"
+#include "planner/cli/lengths.h"
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
 #include "planner/compare/comparison.h"
@@ -77,11 +78,28 @@ int compare_corpus(const Arguments& arguments, Streams& streams) {
   return write(corpus.rows(), compare::accuracy_document(corpus), arguments, streams);
 }
 
+/// The run at the lengths that its log tells, where it tells them and no others are given.
+Result<Report> predict_logged(Run& run, const compare::TrainingLog& log, const Arguments& arguments, Streams& streams) {
+  const std::optional<Lengths> logged = compare::logged_lengths(log);
+  const Batch& caps = run.read.job.batch;
+  if (arguments.common.lengths || !logged || logged->mean_prompt > static_cast<double>(caps.prompt_length) ||
+      logged->mean_response > static_cast<double>(caps.response_length))
+    return predict(run, simulating_executor());
+  Lengths lengths = *logged;
+  if (run.data_lengths) lengths.spread = run.data_lengths->spread;
+  if (!takes_standard_output(arguments.common) && !arguments.common.quiet)
+    streams.out << fmt::format("at the lengths logged: {}responses of {:.0f} tokens\n",
+                               lengths.mean_prompt > 0 ? fmt::format("prompts of {:.0f}, ", lengths.mean_prompt) : "",
+                               lengths.mean_response);
+  run.read.job = at_expected_lengths(run.read.job, lengths);
+  return simulating_executor()(run.read.job, run.hardware);
+}
+
 /// A training's own log beside the prediction.
 int compare_logged(const std::string& path, const Arguments& arguments, Streams& streams) {
   HEADROOM_CLI_ASSIGN(const compare::TrainingLog log, compare::read_training_log(path), streams);
-  HEADROOM_CLI_ASSIGN(const Run run, load_run(arguments.text("CONFIG"), arguments.common, streams), streams);
-  HEADROOM_CLI_ASSIGN(const Report report, predict(run, simulating_executor()), streams);
+  HEADROOM_CLI_ASSIGN(Run run, load_run(arguments.text("CONFIG"), arguments.common, streams), streams);
+  HEADROOM_CLI_ASSIGN(const Report report, predict_logged(run, log, arguments, streams), streams);
   const compare::LogComparison comparison = compare::compare_log(run.read.job, report, log);
   const Common& common = arguments.common;
   if (common.json) HEADROOM_CLI_TRY(write_output(*common.json, compare::json(comparison), streams), streams);

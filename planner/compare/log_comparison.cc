@@ -162,6 +162,29 @@ std::string figure(const LogRow& row, double value) {
 
 }  // namespace
 
+std::optional<Lengths> logged_lengths(const TrainingLog& log) {
+  const auto usual = [&](std::initializer_list<std::string_view> metrics) {
+    for (const std::string_view metric : metrics) {
+      std::vector<double> values = values_of(log, metric);
+      if (values.size() > 1) values.erase(values.begin());
+      if (!values.empty()) return median(std::move(values));
+    }
+    return 0.0;
+  };
+  const auto longest = [&](std::string_view metric) {
+    const std::vector<double> values = values_of(log, metric);
+    return values.empty() ? 0.0 : *std::max_element(values.begin(), values.end());
+  };
+  Lengths out;
+  out.mean_prompt = usual({"prompt_length/mean"});
+  out.mean_response = usual({"response_length/mean", "completions/mean_length"});
+  if (out.mean_response <= 0) return std::nullopt;
+  const double prompt = longest("prompt_length/max"), response = longest("response_length/max");
+  if (prompt > 0 && response > 0) out.max_total = static_cast<std::int64_t>(prompt + response);
+  out.source = log.file;
+  return out;
+}
+
 LogComparison compare_log(const Job& job, const Report& report, const TrainingLog& log) {
   LogComparison out;
   add_times(report, log, out);

@@ -26,6 +26,10 @@ struct LogComparison {
   std::vector<std::string> unpredicted;  ///< logged times that no phase of the prediction is
 };
 
+/// Mean lengths of prompts and responses as the log tells them: medians over all steps but the first; the longest
+/// sequence where the longest of both are logged. Nothing where it tells no response's.
+std::optional<Lengths> logged_lengths(const TrainingLog& log);
+
 /// Times: the median over all steps but the first, beside the phases of the prediction's last step that the
 /// framework's timer encloses. Memory: verl's perf/max_memory_*_gb are GiB of PyTorch's counters in the
 /// trainer's process over the whole run, never reset; an engine that lives in that process counts, awake or

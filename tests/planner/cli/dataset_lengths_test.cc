@@ -81,5 +81,24 @@ TEST(DatasetLengths, DecideWhereTheCapsDoNotFit) {
   EXPECT_EQ(run_words({"check", path, "--gpu", "h100"}).code, kOver);
 }
 
+/// A log is held against the run at the lengths that it tells: shorter responses than the caps', less of everything.
+TEST(DatasetLengths, ALogTellsItsOwn) {
+  const std::string path = test::scratch() / "dataset_lengths.args", log = test::scratch() / "dataset_lengths.log";
+  std::ofstream(path) << words("data/mine/train.parquet");
+  std::ofstream(log) << "step:1 - timing_s/update_actor:30.0 - response_length/mean:300.0 - prompt_length/mean:100.0\n"
+                        "step:2 - timing_s/update_actor:30.0 - response_length/mean:310.0 - prompt_length/mean:100.0\n";
+  const auto predicted = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"compare", path, log, "--gpu", "h200", "--steps", "1", "--json", "-"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = run_words(all);
+    EXPECT_EQ(outcome.code, kDone) << outcome.err;
+    return nlohmann::json::parse(outcome.out)["rows"][0]["predicted"].get<double>();
+  };
+  const double logged = predicted({});
+  EXPECT_LT(logged, 0.7 * predicted({"--lengths", "caps"}));
+  EXPECT_THAT(run_words({"compare", path, log, "--gpu", "h200", "--steps", "1"}).out,
+              HasSubstr("at the lengths logged: prompts of 100, responses of 310 tokens"));
+}
+
 }  // namespace
 }  // namespace headroom::cli

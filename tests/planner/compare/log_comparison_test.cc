@@ -54,6 +54,23 @@ TEST(LogComparison, HoldsMediansAfterTheFirstStepAgainstTheLastPredictedStep) {
   EXPECT_EQ(comparison.unpredicted, std::vector<std::string>{"timing_s/adv"});
 }
 
+TEST(LogComparison, TellsTheLengthsThatAreLogged) {
+  TrainingLog log;
+  for (int step = 1; step <= 4; ++step)
+    log.steps.push_back({step,
+                         {{"prompt_length/mean", 100.0},
+                          {"prompt_length/max", 150.0 + step},
+                          {"response_length/mean", step == 1 ? 900.0 : 300.0 + step},
+                          {"response_length/max", 1000.0}}});
+  const std::optional<Lengths> lengths = logged_lengths(log);
+  ASSERT_TRUE(lengths);
+  EXPECT_DOUBLE_EQ(lengths->mean_prompt, 100);
+  EXPECT_DOUBLE_EQ(lengths->mean_response, 303);  // without the first step
+  EXPECT_EQ(lengths->max_total, 1154);
+  log.steps = {{1, {{"timing_s/gen", 5.0}}}};
+  EXPECT_FALSE(logged_lengths(log));
+}
+
 TEST(LogComparison, AddsPhasesThatOneTimerEncloses) {
   TrainingLog log;
   log.steps.push_back({1, {{"timing/train/policy_and_reference_logprobs", 5.0}}});
