@@ -33,7 +33,9 @@ Tensor latent_attention(Context& context, const Layer& layer, const LayerWeights
                         const Tensor& normed);
 
 /// A mixer that keeps a state (MambaMixer, GatedDeltaNet): its norm is part of the projection in front; the
-/// kernels are those of mamba_ssm and flash-linear-attention. Sources: Megatron-Core 0.16; unrecorded.
+/// kernels are those of mamba_ssm and flash-linear-attention. Context ranks deal its heads out by an
+/// all-to-all in front of the convolution and back behind the recurrence. Sources: Megatron-Core 0.16;
+/// unrecorded.
 Tensor state_mixer(Context& context, const Layer& layer, const LayerWeights& weights, const Tensor& x);
 
 /// fc1, activation, fc2. `prefix`: "mlp." or "mlp.shared_experts."; `norm` is part of the first product when

@@ -38,13 +38,20 @@ Result<std::unique_ptr<Stage>> Stage::make(const Architecture& model, const std:
   HEADROOM_ASSIGN(const MegatronStage weights, megatron_stage(model, o.parallel, o.vocabulary, o.stage,
                                                               o.switches.layers, o.switches.grouped_experts));
   for (const LayerGroup& group : model.decoder.groups) {
-    const bool keeps_state = group.layer.state.heads > 0;
-    if (keeps_state && (o.parallel.context > 1 || o.switches.layers == MegatronLayers::local))
-      return fail(Error{.message =
-                            "no tensor program for layers that keep a state under context parallelism or "
-                            "with Megatron's own layers",
+    const StateMixer& state = group.layer.state;
+    const std::int64_t ranks = o.parallel.tensor * o.parallel.context;
+    if (state.heads > 0 && o.switches.layers == MegatronLayers::local)
+      return fail(
+          Error{.message = "no tensor program for layers that keep a state with Megatron's own layers",
+                .file = {},
+                .key = "layers"});
+    if (state.heads > 0 && (state.heads % ranks != 0 || state.groups % ranks != 0))
+      return fail(Error{.message = fmt::format(
+                            "expected {} heads with a state and {} groups of keys to divide over {} tensor "
+                            "and {} context ranks, which deal heads out",
+                            state.heads, state.groups, o.parallel.tensor, o.parallel.context),
                         .file = {},
-                        .key = o.parallel.context > 1 ? "context" : "layers"});
+                        .key = "context"});
     if (group.layer.attention.gated && o.switches.layers == MegatronLayers::local)
       return fail(Error{.message = "no tensor program for gated attention with Megatron's own layers",
                         .file = {},

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "simulator/tape/megatron/elementary.h"
 #include "simulator/tape/megatron/layer.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/pointwise.h"
@@ -60,16 +61,19 @@ Tensor state_mixer(Context& c, const Layer& layer, const LayerWeights& w, const 
   const StateMixer& s = layer.state;
   const bool is_mamba = layer.mixer == MixerKind::mamba2;
   const std::string at = is_mamba ? "mixer." : "self_attention.";
-  const std::int64_t heads = s.heads / c.tensor(), groups = s.groups / c.tensor();
+  // Context ranks deal the heads out among them: all tokens of a share, and the result back.
+  const std::int64_t context = c.options.parallel.context, cut = c.tensor() * context;
+  const std::int64_t heads = s.heads / cut, groups = s.groups / cut;
   const Part part{heads, groups, heads * s.value_dim, groups * s.key_dim};
   Tensor rows = norm_linear(c, x, w.norm(at + "in_proj.layer_norm_", layer.attention_norm),
                             w(at + "in_proj.weight"), w(at + "in_proj.bias"));
-  // Packed sequences stand in one row.
   const std::int64_t tokens = rows.size(0), width = rows.size(1);
-  rows = view(std::move(rows), {1, tokens, width});
+  rows = exchange(c, std::move(rows), context);
+  // Packed sequences stand in one row.
+  rows = view(std::move(rows), {1, tokens * context, width / context});
   Tensor out = is_mamba ? mamba(s, part, w, rows) : gated_delta(s, part, w, rows);
   rows.reset();
-  out = view(std::move(out), {-1, part.values});
+  out = exchange(c, view(std::move(out), {tokens, -1}), context);
   if (is_mamba) out = norm(c, std::move(out), {.scale = w("mixer.norm.weight"), .shift = {}});
   return linear(c, std::move(out), w(at + "out_proj.weight"), w(at + "out_proj.bias"), Cut::row);
 }

@@ -514,18 +514,21 @@ Architecture hybrid(const char* family) {
 
 TEST(Stage, LeavesNothingOfLayersWithAStateBehindABackward) {
   for (const char* family : {"qwen3_next", "nemotron_h"})
-    for (const std::int64_t tensor : {1, 2}) {
-      LayerRun run(options(tensor), hybrid(family));
-      run.backward_once();
-      const Bytes before = run.memory.live();
-      run.backward_once();
-      EXPECT_EQ(run.memory.live(), before) << family << tensor;
-    }
+    for (const std::int64_t tensor : {1, 2})
+      for (const std::int64_t context : {1, 2}) {
+        Options o = options(tensor);
+        o.parallel.context = context;
+        LayerRun run(o, hybrid(family));
+        run.backward_once();
+        const Bytes before = run.memory.live();
+        run.backward_once();
+        EXPECT_EQ(run.memory.live(), before) << family << tensor << context;
+      }
 }
 
-TEST(Stage, RefusesStatesUnderContextParallelism) {
+TEST(Stage, RefusesMoreContextRanksThanGroupsOfKeys) {
   Options o = options(1);
-  o.parallel.context = 2;
+  o.parallel.context = 8;
   const Architecture model = hybrid("nemotron_h");
   LayerRun plain(options(1), model);
   const auto made = Stage::make(
