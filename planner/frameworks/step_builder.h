@@ -1,3 +1,0 @@
-#pragma once
-
-#include "simulator/job/step_builder.h"
