@@ -44,6 +44,8 @@ void add_role(const Role& role, Collector& found) {
             "has no effect: the plain and the packed loop take masks as full");
   found.add(role.loaded_into_cache && sharding.kind != ShardingKind::none, at + ".loaded_into_cache",
             fmt::format("has no effect under {}, which loads on the host", kind));
+  found.add(role.lora && role.lora->alpha != LoraSpec{}.alpha, at + ".lora.alpha",
+            "has no effect on memory or time: it is a factor");
   // What only the packed loop does.
   const bool packed = role.loop == nullptr && sharding.kind != ShardingKind::megatron;
   found.add(role.loss.entropy_recomputed && !packed, at + ".loss.entropy_recomputed",

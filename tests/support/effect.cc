@@ -47,6 +47,21 @@ std::string figures(const Result<Report>& report) {
   return out;
 }
 
+/// A job file's path without the names and places of list items: roles.actor.trained is roles.trained.
+std::string without_items(const std::string& path) {
+  static const std::set<std::string> lists{"roles", "engines", "processes", "pools", "start", "step", "actions", "listed"};
+  std::string out;
+  bool item = false;
+  for (std::size_t at = 0; at < path.size();) {
+    const std::size_t dot = std::min(path.find('.', at), path.size());
+    const std::string word = path.substr(at, dot - at);
+    if (!item) out += (out.empty() ? "" : ".") + word;
+    item = !item && lists.contains(word) && dot < path.size();
+    at = dot + 1;
+  }
+  return out;
+}
+
 /// What its reader says of a run.
 std::set<std::string> said(const ReadJob& read) {
   std::set<std::string> out(read.job.not_modelled.begin(), read.job.not_modelled.end());
@@ -177,7 +192,7 @@ void expect_every_key_matters(const std::string& framework, const std::set<std::
   KeyCases cases(framework);
   std::set<std::string> named = cases.without_example();
   for (const KeyCases::Case& one : cases.cases()) {
-    EXPECT_TRUE(named.insert(one.key).second) << framework << ": " << one.key << " has an example";
+    EXPECT_TRUE(named.insert(framework == "job" ? without_items(one.key) : one.key).second) << framework << ": " << one.key << " has an example";
     EXPECT_NE(cases.base(one.base).change(one.key, one.value, one.beside), Change::none)
         << framework << ": " << one.key << "=" << one.value << " on " << one.base
         << " changes nothing, and no warning says so";
