@@ -18,6 +18,7 @@
 #include "planner/writers/html/html.h"
 #include "planner/writers/reasons.h"
 #include "planner/writers/table.h"
+#include "simulator/phases/simulate.h"
 
 namespace headroom::cli {
 namespace {
@@ -27,6 +28,7 @@ using writers::gib;
 
 constexpr std::size_t kChangesShown = 8;
 constexpr int kStepsOfChanges = 3;
+constexpr std::int64_t kHoldersShown = 5;
 
 /// Those that decided the verdict: none where the caps did.
 Lengths deciding_lengths(const Run& run, const Report& report) {
@@ -86,6 +88,17 @@ search::Outcome all_together(const search::Setup& setup, const search::Explanati
     if (!out.fits) return out;
   }
   return out;
+}
+
+/// The simulator, and which operations' tensors hold most at the peak.
+Executor looking_executor() {
+  return [](const Job& job, const Hardware& hardware) -> Result<Report> {
+    SimulateOptions options;
+    options.holders = true;
+    options.holder_count = kHoldersShown;
+    Result<Report> looked = simulate(job, hardware, options);
+    return looked ? std::move(looked) : simulating_executor()(job, hardware);  // nothing trains: nothing to look at
+  };
 }
 
 Result<search::Explanation> explained(const Run& run, const Common& common, const Report& report,
@@ -164,17 +177,18 @@ Command explain_command() {
 }
 
 int explain(const Arguments& arguments, Streams& streams) {
-  return explain(arguments, streams, searching_executor(), simulating_executor());
+  return explain(arguments, streams, searching_executor(), simulating_executor(), looking_executor());
 }
 
-int explain(const Arguments& arguments, Streams& streams, const Executor& fast, const Executor& executor) {
+int explain(const Arguments& arguments, Streams& streams, const Executor& fast, const Executor& executor,
+            const Executor& looking) {
   const Common& common = arguments.common;
   HEADROOM_CLI_ASSIGN(const Run run, load_run(arguments.text("CONFIG"), common, streams), streams);
   if (arguments.has("--keys")) {
     streams.out << keys(run.read);
     return kDone;
   }
-  HEADROOM_CLI_ASSIGN(const Report report, predict(run, executor), streams);
+  HEADROOM_CLI_ASSIGN(const Report report, predict(run, looking), streams);
   const bool prints = !common.quiet && !takes_standard_output(common);
   search::Explanation explanation;
   if (prints || common.json || common.html) {

@@ -24,6 +24,7 @@ namespace headroom::cli {
 namespace {
 
 constexpr std::int64_t kMostChoices = 100;
+constexpr const char* kFewestGpus = "gpus";  // --objective
 // Configurations whose programs are run one by one, some tens of milliseconds each.
 constexpr std::size_t kSlowEvaluations = 200, kMoreSlowEvaluations = 20;
 
@@ -37,8 +38,8 @@ Result<search::PlanOptions> plan_options(const Arguments& arguments) {
   search::PlanOptions options;
   const std::string objective = arguments.text("--objective", "time");
   if (objective == "memory") options.search.objective = search::Objective::memory;
-  if (objective != "memory" && objective != "time")
-    return fail(Error{.message = fmt::format("expected time or memory, found '{}'", objective),
+  if (objective != "memory" && objective != "time" && objective != kFewestGpus)
+    return fail(Error{.message = fmt::format("expected time, memory or gpus, found '{}'", objective),
                       .file = {},
                       .key = "--objective"});
   HEADROOM_ASSIGN(const std::optional<std::int64_t> top, arguments.integer("--top", 1, kMostChoices));
@@ -177,7 +178,8 @@ Command plan_command() {
         "numbers)",
         false, true},
        {"--fix", "KNOB[=V]", "keep a knob, or set it", false, true},
-       {"--objective", "time|memory", "the fastest step, or the most memory to spare (default: time)"},
+       {"--objective", "time|memory|gpus",
+        "the fastest step, the most memory to spare, or the fastest step on the fewest GPUs (default: time)"},
        {"--top", "N", "choices to show (default: 5)"},
        {"--min-gpus", "", "find the fewest GPUs on which it fits"}},
       kJobFlags | kHardwareFlags | kBudgetFlags | kJsonFlag | kReportFlags,
@@ -193,7 +195,8 @@ int plan(const Arguments& arguments, Streams& streams, const search::Executors& 
   const bool to_output = std::any_of(kForms.begin(), kForms.end(),
                                      [&](const Form& form) { return arguments.find(form.flag) == "-"; });
   if (const Status places = expect_places(arguments); !places) return report_error(places.error(), streams);
-  Result<Searched> searched = arguments.has("--min-gpus")
+  const bool fewest_gpus = arguments.has("--min-gpus") || arguments.text("--objective") == kFewestGpus;
+  Result<Searched> searched = fewest_gpus
                                   ? search_fewest(arguments, streams, executors)
                                   : search_run(arguments, common, streams, executors);
   if (!searched) return report_error(searched.error(), streams);
@@ -212,7 +215,7 @@ int plan(const Arguments& arguments, Streams& streams, const search::Executors& 
   const bool prints = !takes_standard_output(common) && !to_output;
   if (prints && common.quiet) streams.out << writers::plan_verdict(found) << "\n";
   if (prints && !common.quiet) {
-    if (arguments.has("--min-gpus")) {
+    if (fewest_gpus) {
       const Pool& pool = searched->run.read.job.pools.front();
       streams.out << fmt::format("Fewest GPUs: {} ({} × {})\n", pool.gpus(), pool.nodes, pool.gpus_per_node);
     }

@@ -107,6 +107,17 @@ TEST(Answers, APlanSaysWhatEachChangeGivesAndWhatWouldFit) {
   EXPECT_THAT(none.out, AllOf(HasSubstr("None fits"), HasSubstr("What would, all else as it is:"), HasSubstr("as many NVIDIA ")));
 }
 
+TEST(Answers, AnExplanationNamesTheOperationsThatHoldThePeak) {
+  EXPECT_THAT(run_words({"explain", kVerl, "--steps", "1"}).out,
+              AllOf(HasSubstr("Largest holders at the trainer's allocated peak"), HasSubstr("module, operation")));
+}
+
+TEST(Answers, TheFewestGpusAreAnObjective) {
+  std::vector<std::string> words = {"plan",   test::source("configs/examples/verl/qwen2.5-7b-grpo-8xh100.yaml"),
+                                    "--vary", "gpu_memory_utilization=0.4,0.6", "--objective", "gpus"};
+  EXPECT_THAT(run_words(words).out, HasSubstr("Fewest GPUs: "));
+}
+
 TEST(Answers, KnobsGoByTheFrameworksKeysToo) {
   const std::vector<std::string> rest = {kVerl, "--steps", "1"};
   for (const std::string& name :
