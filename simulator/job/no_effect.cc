@@ -46,6 +46,8 @@ void add_role(const Role& role, Collector& found) {
             fmt::format("has no effect under {}, which loads on the host", kind));
   found.add(role.lora && role.lora->alpha != LoraSpec{}.alpha, at + ".lora.alpha",
             "has no effect on memory or time: it is a factor");
+  found.add(role.lora && !role.lora->saved_modules.empty(), at + ".lora.saved_modules",
+            "is not modelled: the trained copies, their gradients and states are missing");
   // What only the packed loop does.
   const bool packed = role.loop == nullptr && sharding.kind != ShardingKind::megatron;
   found.add(role.loss.entropy_recomputed && !packed, at + ".loss.entropy_recomputed",

@@ -66,7 +66,7 @@ const Option kOptions[] = {
     one(all, "use_peft", FIELD(B, use_peft), "false"),
     one(all, "lora_r", FIELD(I, lora_r), "16", 1, 65536),
     one(all, "lora_target_modules", FIELD(L, lora_targets), "null"),
-    one(all, "lora_modules_to_save", FIELD(L, lora_saved), "null"),
+    missing(all, "lora_modules_to_save", "null", "modules trained whole beside adapters"),
     missing(all, "lora_target_parameters", "null", "adapters of single parameters", {0, 21, 0}),
     missing(all, "use_dora", "false", "DoRA's magnitudes and the products they need", {0, 16, 0}),
     one(all, "load_in_4bit", FIELD(B, in_4bit), "false"),

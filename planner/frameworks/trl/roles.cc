@@ -181,7 +181,7 @@ Role make_role(const Settings& s, const char* name, HeadKind head, bool trained,
   role.optimizer.clip = s.max_grad_norm > 0 && s.trainer != Trainer::ppo;
   if (trained && s.lora > 0) {
     LoraSpec lora{
-        .rank = s.lora, .targets = s.lora_targets, .saved_modules = s.lora_saved};
+        .rank = s.lora, .targets = s.lora_targets, .saved_modules = {}};
     lora.dtype = s.zero3() && s.since(1, 7) ? s.half() : DType::fp32;
     role.lora = lora;
   }

@@ -106,7 +106,7 @@ struct Settings : settings::TableSettings {
   bool mixed_precision = true;  ///< bf16 autocast
   std::int64_t lora = 0, lora_r = 16;
   bool use_peft = false, in_4bit = false, in_8bit = false;
-  std::vector<std::string> lora_targets, lora_saved;
+  std::vector<std::string> lora_targets;
   bool grad_ckpt = true;
   bool reentrant = false;
   std::string attention, optim, loss_type;
