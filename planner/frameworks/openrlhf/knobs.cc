@@ -59,7 +59,12 @@ const Row kRows[] = {
      [](const Settings& s, const std::string& v) { return Keys{{flag(s, "rollout.micro_batch_size"), v}}; }, settings::scoring_size()},
     {"token_budget", "tokens a GPU trains on at once", false, [](const Settings& s) { return s.rl() && s.dynamic; },
      [](const Settings& s) { return shown(s.train_tokens); }, [](const Settings& s) { return budgets(s, s.train_tokens); },
-     [](const Settings& s, const std::string& v) { return Keys{{flag(s, "train.max_tokens_per_gpu"), v}}; }, settings::training_size()},
+     [](const Settings& s, const std::string& v) {
+       Keys out{{flag(s, "train.max_tokens_per_gpu"), v}};
+       // Scoring's budget follows where it is not given: a knob changes what it says and nothing else.
+       if (!s.rollout_tokens) out.push_back({flag(s, "rollout.max_tokens_per_gpu"), shown(s.train_tokens)});
+       return out;
+     }, settings::training_size()},
     {"log_prob_token_budget", "tokens a GPU scores at once", false, [](const Settings& s) { return s.rl() && s.dynamic; },
      [](const Settings& s) { return shown(s.rollout_tokens.value_or(s.train_tokens)); }, [](const Settings& s) { return budgets(s, s.rollout_tokens.value_or(s.train_tokens)); },
      [](const Settings& s, const std::string& v) { return Keys{{flag(s, "rollout.max_tokens_per_gpu"), v}}; }, settings::scoring_size()},

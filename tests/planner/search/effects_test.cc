@@ -46,7 +46,7 @@ TEST_P(Effects, HoldBetweenRandomNeighbours) {
   search::Setup setup;
   setup.framework = &framework;
   setup.read = &*read;
-  setup.hardware = load_hardware(read->job.gpu).value();
+  setup.hardware = load_hardware(read->job.gpu.empty() ? "h200" : read->job.gpu).value();  // scripts name no card
   setup.limits.card = setup.limits.budget = 1000 * kGiB;  // nothing runs out
   const Space space = make_space(framework.knobs(*read), {}, {}).value();
   const std::vector<PhaseGroup> groups = phase_groups(read->job, space);
@@ -118,6 +118,8 @@ INSTANTIATE_TEST_SUITE_P(Examples, Effects,
                                            "configs/examples/nemo-rl/qwen2.5-7b-grpo-tp2-8xh100.yaml",
                                            "configs/examples/nemo-rl/llama-3.1-8b-grpo-megatron-2x8xh100.yaml",
                                            "configs/examples/chatlearn/qwen2.5-7b-grpo-fsdp-8xh100.yaml",
+                                           "configs/examples/openrlhf/qwen3-8b-grpo-dotted-8xh200.sh",
+                                           "configs/examples/easyr1/qwen2.5-7b-dapo-ulysses-8xh100.yaml",
                                            "configs/examples/easyr1/qwen2.5-7b-grpo-8xh100.yaml"));
 
 }  // namespace
