@@ -23,7 +23,6 @@ const std::uint16_t kInput = tape::operation_name("micro_batch"),
                     kReceived = tape::operation_name("p2p::received"),
                     kReceivedGradient = tape::operation_name("p2p::received_gradient"),
                     kSquares = tape::operation_name("loss::sum_pi_squared"),
-                    kMoved = tape::operation_name("megatron::offload"),
                     kGathered = tape::operation_name("weight_sync::full_tensor"),
                     kBucket = tape::operation_name("weight_sync::bucket");
 
@@ -348,8 +347,7 @@ void MegatronRole::move_weights(bool to_device) {
     const Tensor& tensor = parameter.tensor;
     if (buffers_ && tensor->requires_grad) continue;
     if ((tensor->storage->device == tape::Device::gpu) == to_device) continue;
-    tape_.set_data(tensor, to_device ? tape_.empty(tensor.shape(), tensor.dtype(), kMoved)
-                                     : tape_.empty_host(tensor.shape(), tensor.dtype(), HostKind::pageable));
+    tape_.set_data(tensor, to_device ? tape::to_device(tensor) : tape::to_host(tensor, HostKind::pageable));
   }
 }
 

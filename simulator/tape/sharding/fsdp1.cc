@@ -116,7 +116,7 @@ void Fsdp1::shard_unit(Unit& u) {
     joined.reset();
     if (options_.cpu_offload) {
       if (alone()) flat.viewed = flat.shard;
-      flat.shard = tape_.empty_host(flat.shard.shape(), stored, HostKind::pinned);
+      flat.shard = to_host(flat.shard, HostKind::pinned);
     }
     while (!moved.empty()) moved.pop_back();
     flat.shard->requires_grad = flat.trainable;
@@ -354,7 +354,7 @@ void Fsdp1::reduce(Unit& u, Flat& flat) {
     if (tape_.wants_operations() && options_.ranks > 1)
       Work(tape_, OperationKind::reduce_scatter, kReduceFlat).in(padded).out(part).sizes({options_.ranks}).run();
     if (part.dtype() != flat.shard.dtype()) part = tape_.empty(part.shape(), flat.shard.dtype(), kReduce);
-    if (options_.cpu_offload) part = tape_.empty_host(part.shape(), part.dtype(), HostKind::pinned);
+    if (options_.cpu_offload) part = to_host(part, HostKind::pinned);
     if (flat.shard->grad != nullptr)
       add_in_place(flat.shard.grad(), part);
     else
@@ -383,14 +383,14 @@ void Fsdp1::end_pass() {
 
 /// A clone of the parameter becomes a distributed tensor: this rank's part of it is copied. A part of one rank
 /// is the clone.
-StateTensor Fsdp1::part_of(const View& view, DType stored, bool to_host) {
+StateTensor Fsdp1::part_of(const View& view, DType stored, bool on_host) {
   const ComponentScope component(tape_, Component::staging);
   Tensor part = tape_.empty(view.shape, stored, kClone);
   if (!alone()) {
     const Tensor clone = std::move(part);
     part = tape_.empty(shard_shape(view.shape, options_.ranks), stored, kPart);
   }
-  if (to_host) part = tape_.empty_host(part.shape(), stored, HostKind::pageable);
+  if (on_host) part = to_host(part, HostKind::pageable);
   return {std::move(part), view.shape};
 }
 
@@ -483,7 +483,7 @@ void Fsdp1::offload(HostKind kind) {
     if (flat.shard->storage->device != Device::gpu) return;
     const ModuleScope module(tape_, flat.shard->storage->label.module);
     if (viewed_) flat.viewed = tape_.alias(flat.shard, flat.shard.shape());
-    tape_.set_data(flat.shard, tape_.empty_host(flat.shard.shape(), flat.shard.dtype(), kind));
+    tape_.set_data(flat.shard, to_host(flat.shard, kind));
   });
 }
 
@@ -493,7 +493,7 @@ void Fsdp1::load() {
   root_first([&](Flat& flat) {
     if (flat.shard->storage->device == Device::gpu) return;
     const ModuleScope module(tape_, flat.shard->storage->label.module);
-    tape_.set_data(flat.shard, tape_.empty(flat.shard.shape(), flat.shard.dtype(), kShard));
+    tape_.set_data(flat.shard, to_device(flat.shard));
   });
 }
 

@@ -99,7 +99,7 @@ void Fsdp2::shard_group(Group& g) {
         p.shard = tape_.alias(tape_.empty({0}, whole.dtype(), kShard), local, 0, false);
       else
         p.shard = tape_.empty(local, whole.dtype(), kShard);
-      if (options_.cpu_offload && !options_.meta) p.shard = tape_.empty_host(local, whole.dtype(), HostKind::pinned);
+      if (options_.cpu_offload && !options_.meta) p.shard = to_host(p.shard, HostKind::pinned);
     }
     p.shard->requires_grad = whole->requires_grad;
     g.elements += local.elements();
@@ -144,7 +144,7 @@ void Fsdp2::settle(Group& g, std::vector<Tensor>& olds) {
   for (std::size_t i = 0; i < olds.size(); ++i) {
     Parameter& p = g.parameters[i];
     if (options_.cpu_offload)
-      tape_.set_data(p.shard, tape_.empty_host(p.shard.shape(), p.shard.dtype(), HostKind::pinned));
+      tape_.set_data(p.shard, to_host(p.shard, HostKind::pinned));
     olds[i].reset();
   }
   olds.clear();
@@ -473,7 +473,7 @@ void Fsdp2::offload(HostKind kind) {
     for (Parameter& p : g.parameters)
       if (p.shard->storage->device == Device::gpu) {
         const ModuleScope module(tape_, p.shard->storage->label.module);
-        tape_.set_data(p.shard, tape_.empty_host(p.shard.shape(), p.shard.dtype(), kind));
+        tape_.set_data(p.shard, to_host(p.shard, kind));
       }
   }
 }
@@ -493,7 +493,7 @@ void Fsdp2::load() {
       move_buffers(true, HostKind::pageable);  // the body's come before a head of its own
     if (p->shard->storage->device == Device::gpu) continue;
     const ModuleScope module(tape_, p->shard->storage->label.module);
-    tape_.set_data(p->shard, tape_.empty(p->shard.shape(), p->shard.dtype(), kShard));
+    tape_.set_data(p->shard, to_device(p->shard));
   }
   move_buffers(true, HostKind::pageable);
 }
