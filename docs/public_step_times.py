@@ -124,27 +124,29 @@ def card_of(row):
     return None
 
 
-def mean_length(measured):
+def lengths_of(measured, longest):
+    """What `--lengths` takes: of prompts and responses, as a log tells them apart."""
     def of(*keys):
         return next((measured[k] for k in keys if isinstance(measured.get(k), (int, float))), None)
     prompt = of("prompt_length_mean")
     response = of("response_length_mean", "response_length_mean_derived", "mean_response_length_tokens")
-    return prompt + response if prompt and response else None
+    return f"prompt={prompt},response={response},max={longest}" if prompt and response else None
 
 
 def predict_verl(row):
     words, reason = overrides(row)
-    card, mean = card_of(row), mean_length(row["measured"])
-    reason = reason or (None if card else "the card is not known") or (None if mean else "lengths are not stated")
+    card, values = card_of(row), dict(word.split("=", 1) for word in words or ())
+    if reason is None:
+        longest = int(values.get("data.max_prompt_length", 512)) + int(values["data.max_response_length"])
+        lengths = lengths_of(row["measured"], longest)
+        reason = (None if card else "the card is not known") or (None if lengths else "lengths are not stated")
     if reason:
         return None, reason
-    values = dict(word.split("=", 1) for word in words)
-    longest = int(values.get("data.max_prompt_length", 512)) + int(values["data.max_response_length"])
     with tempfile.NamedTemporaryFile(suffix=".args", mode="w") as launch, tempfile.NamedTemporaryFile(suffix=".json") as out:
         launch.write("\n".join(words))
         launch.flush()
         run = subprocess.run([HEADROOM, "estimate", launch.name, "--framework", "verl", "--gpu", card, "--lengths",
-                              f"mean={int(mean)},max={longest}", "--json", out.name, "--quiet"], capture_output=True, text=True)
+                              lengths, "--json", out.name, "--quiet"], capture_output=True, text=True)
         if run.returncode not in (0, 3, 5):
             return None, (run.stderr.strip().splitlines() or ["no message"])[-1]
         report = json.load(open(out.name))

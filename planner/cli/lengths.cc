@@ -265,6 +265,7 @@ Job at_expected_lengths(const Job& job, const Lengths& lengths) {
   };
   expected.lengths = lengths;
   if (expected.lengths.max_total == 0) expected.lengths.max_total = job.batch.sequence_length();
+  if (expected.lengths.max_response == 0) expected.lengths.max_response = job.batch.response_length;
   expected.batch.prompt_length = tokens(mean_prompt, job.batch.prompt_length);
   expected.batch.response_length = tokens(mean_response, job.batch.response_length);
   return expected;

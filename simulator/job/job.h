@@ -64,6 +64,7 @@ struct ListedBatches {
 struct Lengths {
   double mean_prompt = 0, mean_response = 0;  ///< tokens; 0: unknown
   std::int64_t max_total = 0;                 ///< longest sequence met; 0: the cap
+  std::int64_t max_response = 0;              ///< longest response met; 0: the cap
   double spread = 0;  ///< standard deviation of the tokens of k sequences, over the square root of k
   std::string source;
   std::vector<ListedBatches> listed;  ///< passes whose sequences are known one by one; they decide the batches

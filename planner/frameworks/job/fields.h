@@ -110,6 +110,8 @@ struct Fields<Lengths> {
             &Lengths::mean_response);
     v.field({.name = "max_total", .meaning = "tokens of the longest sequence met; 0: the cap"},
             &Lengths::max_total);
+    v.field({.name = "max_response", .meaning = "tokens of the longest response met; 0: the cap"},
+            &Lengths::max_response);
     v.field(
         {.name = "spread", .meaning = "deviation of the tokens of k sequences, over the square root of k"},
         &Lengths::spread);

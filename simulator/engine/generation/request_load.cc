@@ -60,8 +60,10 @@ RequestLoad load_of(const Job& job, const Engine& engine, const Account& account
       job.lengths.mean_prompt > 0 ? job.lengths.mean_prompt : static_cast<double>(job.batch.prompt_length);
   double cap = static_cast<double>(job.batch.response_length);
   const double mean = job.lengths.mean_response > 0 ? job.lengths.mean_response : cap;
-  // A job at its usual lengths knows its longest sequence beside them.
-  cap = std::max({cap, mean, static_cast<double>(job.lengths.max_total) - out.prompt});
+  // A job at its usual lengths knows its longest response and sequence beside them.
+  if (job.lengths.max_response > 0) cap = static_cast<double>(job.lengths.max_response);
+  if (job.lengths.max_total > 0) cap = std::min(cap, static_cast<double>(job.lengths.max_total) - out.prompt);
+  cap = std::max(cap, mean);
   out.slots = std::clamp(static_cast<double>(engine.max_sequences), 1.0, std::max(1.0, requests));
   out.cache = static_cast<double>(account.tokens);
   constexpr int kParts = 32;

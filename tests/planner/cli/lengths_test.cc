@@ -130,6 +130,14 @@ TEST(Lengths, WhatIsPaddedIsPaddedToTheLongest) {
   EXPECT_EQ(at_expected_lengths(job, read_lengths("mean=400", capped()).value()).lengths.max_total, 4000);
 }
 
+// At expected lengths the batch forgets the caps: how long a response may become stays known.
+TEST(Lengths, TheLongestResponseStaysTheCap) {
+  Job job;
+  job.batch = caps();
+  EXPECT_EQ(at_expected_lengths(job, read_lengths("mean=400", capped()).value()).lengths.max_response,
+            job.batch.response_length);
+}
+
 TEST(Lengths, RefusesWhatMakesNoSense) {
   for (const char* text : {"mean=-1", "mean=x", "max=100", "mean=5000", "response=3001", "mean", "=",
                            "mean=1,", "mean=100,max=10"})
