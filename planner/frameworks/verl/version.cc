@@ -44,6 +44,15 @@ constexpr std::array kPrograms = {
     Clue{"main_ppo_split", "", kOldest, {0, 8, 0}},
 };
 
+/// What a training run must say from a release on: a launch that leaves it out is meant for an older one.
+struct Demand {
+  std::string_view key;
+  Version since;
+};
+constexpr std::array kDemands = {Demand{"actor_rollout_ref.rollout.name", {0, 6, 0}}};
+/// Programs that train with a rollout.
+constexpr std::array kTraining = {std::string_view("main_ppo"), std::string_view("recipe.")};
+
 /// The releases, oldest first, each with the libraries of its published container image.
 struct Release {
   Version verl;
@@ -115,6 +124,12 @@ std::vector<Vote> votes_of(const Layers& layers, const ReleaseClues& clues) {
   for (const Clue& program : kPrograms)
     if (!clues.program.empty() && clues.program.find(program.key) != std::string::npos)
       vote(votes, clues.program, between(program.since, program.until), true);
+  if (std::any_of(kTraining.begin(), kTraining.end(),
+                  [&](std::string_view one) { return clues.program.find(one) != std::string::npos; }))
+    for (const Demand& demand : kDemands)
+      if (!matches(layers, {demand.key, "", {}, {}}))
+        vote(votes, fmt::format("{} is not given, which {} and later demand", demand.key, to_string(demand.since)),
+             between(kOldest, demand.since), true);
   if (!clues.development.empty())
     vote(votes, "verl " + clues.development, developed_between(clues.development), true);
   return votes;

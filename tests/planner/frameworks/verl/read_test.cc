@@ -50,6 +50,20 @@ TEST(VerlVersion, KeysAndTheVllmReleaseDecideTogether) {
   EXPECT_EQ(inferred("actor_rollout_ref: {rollout: {layered_summon: true}}", "0.8.3"), "0.4.0");
 }
 
+// Releases from 0.6 on stop without the engine's name; files alone may be a part of a run, a launch is whole.
+TEST(VerlVersion, ALaunchWithoutWhatLaterReleasesDemandIsOlder) {
+  const auto launched = [](const char* yaml, const char* program) {
+    return verl::infer_version(layers_of(yaml), {.program = program});
+  };
+  const char* const bare = "data: {train_batch_size: 1}";
+  const auto found = launched(bare, "verl.trainer.main_ppo");
+  EXPECT_EQ(to_string(found.version), "0.5.0");
+  EXPECT_THAT(found.because, HasSubstr("actor_rollout_ref.rollout.name is not given, which 0.6.0 and later demand"));
+  EXPECT_EQ(to_string(launched("actor_rollout_ref: {rollout: {name: vllm}}", "verl.trainer.main_ppo").version), "0.9.0");
+  EXPECT_EQ(to_string(launched(bare, "verl.trainer.sft_trainer").version), "0.9.0");
+  EXPECT_EQ(to_string(launched("trainer: {use_v1: true}", "verl.trainer.main_ppo").version), "0.9.0");
+}
+
 TEST(VerlVersion, ContradictionsAreToldWithTheirPlace) {
   const auto found = verl::infer_version(layers_of("trainer: {use_v1: true}\nray_init: {num_cpus: 4}\n"));
   EXPECT_EQ(found.version, (Version{0, 9, 0}));
@@ -67,7 +81,7 @@ TEST(VerlVersion, ComesFromWordsWithAndWithoutPlus) {
   // Before 0.9 the key was not there, so that it had to be added.
   EXPECT_EQ(of({"+trainer.use_v1=true"}).version, (Version{0, 8, 0}));
   EXPECT_EQ(of({"trainer.use_v1=true"}).version, (Version{0, 9, 0}));
-  EXPECT_EQ(of({"data.train_batch_size=8"}, "recipe.dapo.main_dapo").version, (Version{0, 7, 0}));
+  EXPECT_EQ(of({"actor_rollout_ref.rollout.name=vllm"}, "recipe.dapo.main_dapo").version, (Version{0, 7, 0}));
   EXPECT_EQ(of({"data.train_batch_size=8"}).oldest, (Version{0, 3, 0}));
   EXPECT_EQ(of({"ray_init.num_cpus=8"}).oldest, (Version{0, 4, 0}));
   EXPECT_THAT(of({"ray_init.num_cpus=8"}).because, HasSubstr("ray_init.num_cpus is a key of 0.4.0 to 0.5.0"));
