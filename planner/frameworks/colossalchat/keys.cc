@@ -182,14 +182,7 @@ const std::vector<R>& known_rows(Program program) {
 std::vector<Key> keys_of(Program program) {
   std::vector<Key> out;
   settings::append_keys(out, "", std::span<const R>(known_rows(program)));
-  for (std::string_view name : kWithoutEffect)
-    out.push_back({.path = std::string(name),
-                   .kind = settings::Kind::any,
-                   .fallback = "null",
-                   .note = {},
-                   .effect = Effect::none,
-                   .since = settings::kFirst,
-                   .until = settings::kNever});
+  settings::append_without_effect(out, kWithoutEffect);
   return out;
 }
 

@@ -49,14 +49,7 @@ constexpr std::string_view kWithoutEffect[] = {
 std::vector<Key> keys() {
   std::vector<Key> out;
   settings::append_keys(out, "", std::span<const R>(kRows));
-  for (const std::string_view name : kWithoutEffect)
-    out.push_back({.path = std::string(name),
-                   .kind = settings::Kind::any,
-                   .fallback = "null",
-                   .note = {},
-                   .effect = Effect::none,
-                   .since = settings::kFirst,
-                   .until = settings::kNever});
+  settings::append_without_effect(out, kWithoutEffect);
   return out;
 }
 

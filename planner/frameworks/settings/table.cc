@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "planner/configuration/value_grammar.h"
 
 namespace headroom::settings {
@@ -26,6 +28,18 @@ std::string shown(DType value) {
 }
 std::string shown(const std::vector<std::string>& value) {
   return fmt::format("[{}]", fmt::join(value, ","));
+}
+
+void append_without_effect(std::vector<Key>& keys, std::span<const std::string_view> names) {
+  for (const std::string_view name : names)
+    if (std::none_of(keys.begin(), keys.end(), [&](const Key& key) { return key.path == name; }))
+      keys.push_back({.path = std::string(name),
+                      .kind = Kind::any,
+                      .fallback = "null",
+                      .note = {},
+                      .effect = Effect::none,
+                      .since = kFirst,
+                      .until = kNever});
 }
 
 bool assign_field(bool& field, const std::string& value) {

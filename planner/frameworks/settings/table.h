@@ -79,6 +79,9 @@ void append_keys(std::vector<Key>& keys, std::string_view section, std::span<con
   }
 }
 
+/// Appends keys that change nothing of what is predicted, of data, logging and files, but those that `keys` has.
+void append_without_effect(std::vector<Key>& keys, std::span<const std::string_view> names);
+
 /// Reads the section's keys of `release` into `into`. What is wrong ends up as the error of `values`.
 template <typename S>
 void read_section(Values& values, std::string_view section, std::span<const Row<S>> rows,

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <iterator>
 
 #include "planner/frameworks/trl/settings.h"
@@ -328,15 +327,7 @@ Rows rows_of(Trainer trainer) {
       if (row.key == "num_generations") row.fallback = "2";
   settings::append_keys(out.keys, "", std::span<const R>(out.rows));
   // Keys of other trainers that this one does not read, and those that decide nothing.
-  for (const std::string_view name : kWithoutEffect)
-    if (std::none_of(out.keys.begin(), out.keys.end(), [&](const Key& key) { return key.path == name; }))
-      out.keys.push_back({.path = std::string(name),
-                          .kind = settings::Kind::any,
-                          .fallback = "null",
-                          .note = {},
-                          .effect = Effect::none,
-                          .since = kFirst,
-                          .until = kNever});
+  settings::append_without_effect(out.keys, kWithoutEffect);
   return out;
 }
 
