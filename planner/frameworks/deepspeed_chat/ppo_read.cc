@@ -1,28 +1,19 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <tuple>
 
 #include "planner/frameworks/case_file.h"
-#include "planner/frameworks/deepspeed_chat/launcher.h"
+#include "planner/frameworks/deepspeed_chat/flags.h"
 #include "planner/frameworks/deepspeed_chat/models.h"
 #include "planner/frameworks/deepspeed_chat/ppo.h"
-#include "planner/frameworks/settings/arguments.h"
 #include "simulator/engine/hybrid.h"
 
 namespace headroom::deepspeed_chat::ppo {
 namespace {
 
-namespace fs = std::filesystem;
-
 const JobInput::File* launch_file(const JobInput& input) {
-  constexpr std::string_view kFlag = "--actor_model_name_or_path";
   for (const JobInput::File& file : input.files)
-    if (file.launch != nullptr && file.launch->program.ends_with("main.py") &&
-        std::any_of(file.launch->words.begin(), file.launch->words.end(), [&](const shell::Word& word) {
-          return word.text == kFlag || word.text.starts_with(std::string(kFlag) + "=");
-        }))
+    if (file.launch != nullptr && file.launch->program.ends_with("main.py") && has(*file.launch, "--actor_model_name_or_path"))
       return &file;
   return nullptr;
 }
@@ -80,6 +71,14 @@ void note_missing(Values& v, Settings& s) {
   if (!s.unsupervised.empty()) settings::leave_unmodelled(v, s, "unsupervised_dataset_name", "a language-model loss beside each update");
 }
 
+void check(Values& v, Settings& s, const JobOptions& options, const std::string& base) {
+  check_numbers(v, s);
+  find_models(v, s, options, base);
+  if (v.failed()) return;
+  check_effects(v, s);
+  note_missing(v, s);
+}
+
 }  // namespace
 
 bool is_command(const JobInput& input) {
@@ -89,40 +88,13 @@ bool is_command(const JobInput& input) {
 Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   const JobInput::File& file = *launch_file(input);
   auto made = std::make_shared<Settings>();
-  Settings& s = *made;
-  s.release = settings::kFirst;
-  s.assumptions.push_back("DeepSpeed-Chat's step 3, PPO (--actor_model_name_or_path)");
-  const std::vector<settings::Key> known = keys();
-  HEADROOM_ASSIGN(settings::Arguments arguments, settings::read_arguments(*file.launch, known, options));
-  Layers& layers = arguments.layers;
-  {
-    Values early(layers);
-    s.versions = settings::stated_versions(early, options, "deepspeed_chat");
-    HEADROOM_TRY(early.status());
-  }
-  if (s.versions.deepspeed.empty()) s.versions.deepspeed = "0.16.4";
-  layers.set_defaults(settings::defaults(known, s.release));
-  Values values(layers);
-  settings::refuse_unknown(values, known, s.release, arguments.unknown);
-  read_settings(values, s);
-  s.gpus = std::max<std::int64_t>(1, launched_gpus(*file.launch, options));
-  settings::take_options(s, options);
-  check_numbers(values, s);
-  find_models(values, s, options, fs::path(file.path).parent_path().string());
-  HEADROOM_TRY(values.status());
-  check_effects(values, s);
-  note_missing(values, s);
-  return settings::finish(values, std::move(made),
-                          {.framework = "DeepSpeed-Chat",
-                           .keys = known,
-                           .input = input,
-                           .named_after = file.path,
-                           .overrides = settings::effective_overrides(
-                               options, {.models = {"actor_model_name_or_path"},
-                                         .release = "headroom.versions.deepspeed_chat",
-                                         .nodes = {},
-                                         .gpus_per_node = {}})},
-                          [&] { return make_job(s); });
+  made->assumptions.push_back("DeepSpeed-Chat's step 3, PPO (--actor_model_name_or_path)");
+  return read_flags<Settings>(input, file, options, std::move(made),
+                              {.keys = keys(),
+                               .model_key = "actor_model_name_or_path",
+                               .read = read_settings,
+                               .check = check,
+                               .make_job = make_job});
 }
 
 }  // namespace headroom::deepspeed_chat::ppo

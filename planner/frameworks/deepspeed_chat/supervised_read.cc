@@ -1,24 +1,13 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <filesystem>
 
-#include "planner/frameworks/deepspeed_chat/launcher.h"
+#include "planner/frameworks/deepspeed_chat/flags.h"
 #include "planner/frameworks/deepspeed_chat/models.h"
 #include "planner/frameworks/deepspeed_chat/supervised.h"
-#include "planner/frameworks/settings/arguments.h"
 
 namespace headroom::deepspeed_chat::supervised {
 namespace {
-
-namespace fs = std::filesystem;
-
-bool has(const shell::Launch& launch, std::string_view flag) {
-  return std::any_of(launch.words.begin(), launch.words.end(), [&](const shell::Word& word) {
-    return word.text == flag || word.text.starts_with(std::string(flag) + "=");
-  });
-}
 
 const JobInput::File* launch_file(const JobInput& input) {
   for (const JobInput::File& file : input.files) {
@@ -82,7 +71,7 @@ void find_model(Values& v, Settings& s, const JobOptions& options, const std::st
                                            s.lora_scope.substr(0, 80)));
 }
 
-void check(Values& v, Settings& s) {
+void check_flags(Values& v, const Settings& s) {
   if (s.dtype != "fp16" && s.dtype != "bf16")
     v.fail_at("dtype", fmt::format("expected fp16 or bf16, found {}", s.dtype.substr(0, 80)));
   if (!s.dropout.empty() && !Document::scalar(s.dropout).as_double())
@@ -90,6 +79,11 @@ void check(Values& v, Settings& s) {
   if (s.only_lora && s.lora_rank == 0) v.without_effect("only_optimize_lora", "without --lora_dim there are no adapters");
   if (s.offload_reference && (s.zero_stage != 3 || s.program != Program::dpo))
     v.without_effect("offload_reference_model", "only zero_stage 3 offloads parameters");
+}
+
+void check(Values& v, Settings& s, const JobOptions& options, const std::string& base) {
+  check_flags(v, s);
+  find_model(v, s, options, base);
 }
 
 }  // namespace
@@ -101,39 +95,15 @@ bool is_command(const JobInput& input) {
 Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   const JobInput::File& file = *launch_file(input);
   auto made = std::make_shared<Settings>();
-  Settings& s = *made;
   std::string because;
-  s.program = program_of(file, because);
-  s.release = settings::kFirst;
-  s.assumptions.push_back(fmt::format("DeepSpeed-Chat's {} ({})", name_of(s.program), because));
-  const std::vector<settings::Key> known = keys();
-  HEADROOM_ASSIGN(settings::Arguments arguments, settings::read_arguments(*file.launch, known, options));
-  Layers& layers = arguments.layers;
-  {
-    Values early(layers);
-    s.versions = settings::stated_versions(early, options, "deepspeed_chat");
-    HEADROOM_TRY(early.status());
-  }
-  if (s.versions.deepspeed.empty()) s.versions.deepspeed = "0.16.4";
-  layers.set_defaults(settings::defaults(known, s.release));
-  Values values(layers);
-  settings::refuse_unknown(values, known, s.release, arguments.unknown);
-  read_settings(values, s);
-  s.gpus = std::max<std::int64_t>(1, launched_gpus(*file.launch, options));
-  settings::take_options(s, options);
-  check(values, s);
-  find_model(values, s, options, fs::path(file.path).parent_path().string());
-  return settings::finish(values, std::move(made),
-                          {.framework = "DeepSpeed-Chat",
-                           .keys = known,
-                           .input = input,
-                           .named_after = file.path,
-                           .overrides = settings::effective_overrides(
-                               options, {.models = {"model_name_or_path"},
-                                         .release = "headroom.versions.deepspeed_chat",
-                                         .nodes = {},
-                                         .gpus_per_node = {}})},
-                          [&] { return make_job(s); });
+  made->program = program_of(file, because);
+  made->assumptions.push_back(fmt::format("DeepSpeed-Chat's {} ({})", name_of(made->program), because));
+  return read_flags<Settings>(input, file, options, std::move(made),
+                              {.keys = keys(),
+                               .model_key = "model_name_or_path",
+                               .read = read_settings,
+                               .check = check,
+                               .make_job = make_job});
 }
 
 }  // namespace headroom::deepspeed_chat::supervised
