@@ -267,6 +267,7 @@ void PpoLoop::update_values(Experience& e) {
   PpoVariables& l = variables(e);
   const tape::ComponentScope component(tape_, Component::activations);
   make_inputs(l.body, l.micro_sequences);
+  store_.begin_micro_batch(completes_gradients(l));
   l.next_values = model().forward(input_of(l.body, true));
 }
 
@@ -299,12 +300,17 @@ void PpoLoop::form_loss(Experience& e) {
 
 void PpoLoop::backward(Experience& e) {
   PpoVariables& l = variables(e);
-  store_.begin_micro_batch((l.micro_batches + 1) % together() == 0);
+  store_.begin_micro_batch(completes_gradients(l));
   {
     Tensor part = tape::div_scalar(l.loss);
     store_.backward(part);
   }
   empty_after_micro_batch();
+}
+
+/// The policy's loss reaches the value model too.
+void PpoLoop::end_values_backward(Experience& /*e*/) {
+  store_.end_joint_backward();
 }
 
 void PpoLoop::step(Experience& e) {
@@ -315,6 +321,11 @@ void PpoLoop::step(Experience& e) {
 /// Micro-batches of an optimizer step.
 std::int64_t PpoLoop::together() const {
   return std::max<std::int64_t>(context_.mini_batch / context_.micro_batch, 1);
+}
+
+/// Whether the running micro-batch is the last of its optimizer step.
+bool PpoLoop::completes_gradients(const PpoVariables& l) const {
+  return (l.micro_batches + 1) % together() == 0;
 }
 
 /// Statistics after the optimizer's step; at the end of a mini-batch what the update held goes.
@@ -380,6 +391,7 @@ constexpr LoopCall kCalls[] = {
      .after = {"update_values"}},
     {.name = "form_loss", .run = run_call<&PpoLoop::form_loss>, .after = {"update_logits"}},
     {.name = "backward", .run = run_call<&PpoLoop::backward>, .parts = kWeights, .after = {"form_loss"}},
+    {.name = "end_values_backward", .run = run_call<&PpoLoop::end_values_backward>, .after = {"backward"}},
     {.name = "step",
      .run = run_call<&PpoLoop::step>,
      .parts = kUpdated,

@@ -16,7 +16,7 @@ namespace headroom::trl {
 /// An update: `take_queries`; `generate`; then for each chunk of rollouts `begin_chunk` (its log-probs, from
 /// generation's scores), `score_reference`, `reference_logprobs`, `score_values`, `score_rewards`; then
 /// `make_experience`; for each micro-batch `take_rows`, `update_values` (critic), `update_logits`,
-/// `form_loss`, `backward`, `step` and the gradients' release (actor, critic), `end_micro_batch` (statistics;
+/// `form_loss`, `backward`, `end_values_backward` (critic), `step` and the gradients' release (actor, critic), `end_micro_batch` (statistics;
 /// after a mini-batch all that it held goes); `end_update`.
 class PpoLoop : public trainer::Loop {
  public:
@@ -38,6 +38,7 @@ class PpoLoop : public trainer::Loop {
   void update_logits(Experience& experience);
   void form_loss(Experience& experience);
   void backward(Experience& experience);
+  void end_values_backward(Experience& experience);
   void step(Experience& experience);
   void end_micro_batch(Experience& experience);
   void end_update(Experience& experience);
@@ -50,6 +51,7 @@ class PpoLoop : public trainer::Loop {
   tape::Tensor score(PpoVariables& variables, const tape::Tensor& sequences, tape::Tensor& last);
   void end_chunk(PpoVariables& variables);
   std::int64_t together() const;
+  bool completes_gradients(const PpoVariables& variables) const;
 };
 
 }  // namespace headroom::trl

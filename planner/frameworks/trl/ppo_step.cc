@@ -38,7 +38,8 @@ void update_micro_batch(std::vector<PhaseSpec>& out, const std::vector<PhaseSpec
                           {call_action("critic", "update_values"), call_action("actor", "update_logits")},
                           "forward_policy_value"));
   out.push_back(hidden({call_action("actor", "form_loss")}));
-  out.push_back(of_update(PhaseKind::train_actor, {call_action("actor", "backward")}, "backward"));
+  out.push_back(of_update(PhaseKind::train_actor, {call_action("actor", "backward"), call_action("critic", "end_values_backward")},
+                          "backward"));
   for (const PhaseSpec& phase : optimizer_step) out.push_back(phase);
   out.push_back(hidden({call_action("actor", "end_micro_batch")}));
 }

@@ -42,6 +42,10 @@ class ZeroEngine {
   /// engine.backward(loss) of one micro-batch. `last`: of those whose gradients add up to a step's; stages 0
   /// and 1 reduce with it, 2 and 3 with every one.
   virtual void backward(const Tensor& loss, bool last) = 0;
+  /// Around a backward that another engine's loss starts and that reaches this one's weights (two models under
+  /// one loss): `last` as of backward; afterwards what still waits is reduced.
+  virtual void begin_joint_backward(bool /*last*/) {}
+  virtual void end_joint_backward() {}
   /// engine.step(); `overflow`: infinities were found, the update is skipped.
   virtual void step(bool overflow) = 0;
   /// The optimizer's states come to exist now (a resumed run).

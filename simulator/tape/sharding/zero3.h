@@ -26,6 +26,8 @@ class Zero3 : public ZeroEngine {
   Zero3(Model& model, Engine& engine, const ZeroOptions& options);
 
   void backward(const Tensor& loss, bool last) override;
+  void begin_joint_backward(bool last) override { last_ = last; }
+  void end_joint_backward() override { reduce_bucket(); }
   void step(bool overflow) override;
   void create_states() override;
   void move_states(bool to_device) override;

@@ -24,6 +24,8 @@ class ZeroPartitioned : public ZeroEngine {
   ZeroPartitioned(Model& model, Engine& engine, const ZeroOptions& options);
 
   void backward(const Tensor& loss, bool last) override;
+  void begin_joint_backward(bool last) override { last_ = last; }
+  void end_joint_backward() override { finish_backward(); }
   void step(bool overflow) override;
   void create_states() override;
   void move_states(bool to_device) override;

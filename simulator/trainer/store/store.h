@@ -28,6 +28,8 @@ class Store {
   /// Before a micro-batch's forward. `last`: of its optimizer step, so that its backward completes gradients.
   virtual void begin_micro_batch(bool /*last*/) {}
   virtual void backward(const tape::Tensor& loss) = 0;
+  /// After a backward that another store's loss started and that reached this one's weights.
+  virtual void end_joint_backward() {}
   /// After all forwards of a pass without gradients.
   virtual void end_pass() {}
   /// An optimizer step: gradients are clipped, weights updated, gradients dropped.

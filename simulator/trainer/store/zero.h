@@ -18,8 +18,12 @@ class ZeroStore : public Store {
   void build_optimizer() override {}
   bool has_optimizer() const override { return role().trained; }
   void create_states() override { engine_->create_states(); }
-  void begin_micro_batch(bool last) override { last_ = last; }
+  void begin_micro_batch(bool last) override {
+    last_ = last;
+    engine_->begin_joint_backward(last);
+  }
   void backward(const tape::Tensor& loss) override { engine_->backward(loss, last_); }
+  void end_joint_backward() override { engine_->end_joint_backward(); }
   void step() override;
   /// The optimizer's states with all that sleeps with them; validation refuses jobs that move weights.
   void move(unsigned parts, bool to_device) override {

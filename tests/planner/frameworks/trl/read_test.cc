@@ -269,6 +269,26 @@ TEST(TrlPrograms, EveryTrainerRunsUnderEveryLauncher) {
       }
 }
 
+/// Two engines share PPO's backward: the value model's gradients are reduced with each micro-batch, too, and don't
+/// wait in its bucket twice.
+TEST(TrlPrograms, ValueModelsReduceTheirGradientsWithThePolicys) {
+  const std::string path = std::filesystem::path(test::scratch()) / "trl-joint.json";
+  for (const char* stage : {"1", "2", "3"})
+    for (const char* offload : {"none", "cpu"}) {
+      // The bucket holds the gradients of some micro-batches, were they to wait.
+      std::ofstream(path) << R"({"zero_optimization": {"reduce_bucket_size": 2000000, "stage": )" << stage
+                          << R"(, "offload_optimizer": {"device": ")" << offload << R"("}}, "bf16": {"enabled": true}})";
+      const Job job = job_of(
+          "accelerate launch --use_deepspeed --deepspeed_config_file " + path +
+              " --num_processes 2 ppo.py --model_name_or_path " + small_model() + " --sft_model_path " + small_model() +
+              " --reward_model_path " + small_model() +
+              " --output_dir o --save_strategy no --per_device_train_batch_size 2 --gradient_accumulation_steps 8"
+              " --num_mini_batches 1 --response_length 16",
+          {"headroom.prompt_length=16"});
+      EXPECT_GT(peak(job, "optimizer_step"), 0) << stage << " " << offload;
+    }
+}
+
 TEST(TrlPrograms, DataParallelGradientsHaveBuckets) {
   const std::string words =
       "--max_length 64 --loss_type nll --per_device_train_batch_size 1 --accelerate_config multi_gpu "
