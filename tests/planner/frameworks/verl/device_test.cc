@@ -11,8 +11,8 @@ namespace {
 
 using test::job_of;
 
-Report run(const Job& job, Fidelity fidelity = Fidelity::live_bytes) {
-  const auto hardware = load_hardware("h100");
+Report run(const Job& job, Fidelity fidelity = Fidelity::live_bytes, const char* card = "h100") {
+  const auto hardware = load_hardware(card);
   EXPECT_TRUE(hardware);
   Result<Report> report = run_on_device(job, *hardware, fidelity);
   EXPECT_TRUE(report) << (report ? "" : report.error().text());
@@ -46,6 +46,22 @@ TEST(VerlDevice, NoRankHoldsTheWholeModelAtInit) {
     EXPECT_LT(peak, whole / 2) << strategy;
     EXPECT_GE(peak, whole / 8) << strategy;
   }
+}
+
+/// Bridges send one expert after the other, except where the checkpoint holds a layer's experts in one tensor.
+TEST(VerlDevice, MegatronSendsExpertByExpert) {
+  const auto staged = [](const std::string& model) {
+    const Job job = job_of("0.7.1", {"actor_rollout_ref.actor.strategy=megatron", "actor_rollout_ref.ref.strategy=megatron",
+                                     "actor_rollout_ref.model.path=" + model,
+                                     "actor_rollout_ref.actor.megatron.expert_model_parallel_size=8"});
+    const PhaseReport sync = phase(run(job, Fidelity::live_bytes, "b300"), "weight_sync", 0);
+    return process(sync, "trainer").at_peak_allocated[Component::staging];
+  };
+  const Bytes bucket = 2 * kGiB;
+  const Bytes embedding = Bytes{2} * 151936 * 2048;  // the largest weight that is sent whole
+  EXPECT_EQ(staged("Qwen/Qwen3-30B-A3B"), bucket + embedding);
+  const Bytes stacked = Bytes{2} * 128 * 2 * 768 * 2048;  // fc1 of all experts, gathered and joined
+  EXPECT_EQ(staged("Qwen/Qwen3-VL-30B-A3B-Instruct"), std::max(bucket + stacked, 2 * stacked));
 }
 
 /// Up to 0.6 the engine can live in the trainer's process: one context, and the engine's memory beside the
