@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <mutex>
 
@@ -39,6 +40,21 @@ std::string_view last_two_parts(std::string_view name) {
 bool is_path(std::string_view name) {
   return std::count(name.begin(), name.end(), '/') > 1 ||
          std::string_view("/.~$").find(name.front()) != std::string_view::npos;
+}
+
+/// What names of trained or converted copies add to their model's: how they were trained or stored, which leaves the
+/// shape as it was.
+constexpr auto kCopyWords = std::to_array<std::string_view>(
+    {"sft", "rl", "rlhf", "rft", "grpo", "ppo", "dpo", "dapo", "orpo", "lora", "merged", "merge", "hf", "bf16", "fp16",
+     "config", "verl", "sglang", "vllm", "ckpt", "checkpoint", "final", "cold", "start", "coldstart", "local"});
+
+/// `name` without the last of its parts that are such words; empty when its last part is none.
+std::string_view without_copy_word(std::string_view name) {
+  const std::size_t mark = name.find_last_of("-_");
+  if (mark == std::string_view::npos || mark == 0) return {};
+  const std::string word = lower(name.substr(mark + 1));
+  const bool adds = std::find(kCopyWords.begin(), kCopyWords.end(), word) != kCopyWords.end();
+  return adds ? name.substr(0, mark) : std::string_view();
 }
 
 /// An embedded file, read when it is first needed.
@@ -125,6 +141,11 @@ Result<const Preset*> look_up_preset(std::string_view name) {
   if (const std::string_view alone = last_part(name); alone != name) {
     HEADROOM_ASSIGN(const Preset* copied, only(lower(alone)));
     if (copied != nullptr) return copied;
+  }
+  // So is what was trained from it.
+  for (std::string_view made = without_copy_word(last_part(name)); !made.empty(); made = without_copy_word(made)) {
+    HEADROOM_ASSIGN(const Preset* source, only(lower(made)));
+    if (source != nullptr) return source;
   }
   const auto near = suggestions(name);
   if (near.empty())

@@ -32,7 +32,8 @@ std::span<const Preset> presets();
 ///   * the hub name, `Qwen/Qwen2.5-7B-Instruct`;
 ///   * the model's name alone, `qwen2.5-7b-instruct`;
 ///   * a local path that ends in either: `/data/models/Qwen2.5-7B-Instruct/`, `$HOME/models/Qwen/Qwen2.5-7B`.
-/// Another organisation's copy of a model (`unsloth/Qwen2.5-7B`) is taken for that model. Errors: an unknown
+/// Another organisation's copy of a model (`unsloth/Qwen2.5-7B`) is taken for that model, and so is what a name says
+/// was trained or stored from it (`qwen2.5-7b-sft`, `DeepSeek-V3-config-verl`). Errors: an unknown
 /// name (up to three nearest ones are suggested), a name without organisation that stands for presets that
 /// differ (all are listed).
 Result<const Preset*> look_up_preset(std::string_view name);

@@ -107,6 +107,16 @@ TEST(LookUpPreset, TakesAnOrganisationsCopyForTheModel) {
   EXPECT_EQ(*copy, *look_up_preset("Qwen/Qwen2.5-7B-Instruct"));
 }
 
+TEST(LookUpPreset, TakesWhatWasTrainedFromAModelForIt) {
+  for (const char* name : {"Qwen2.5-7B-Instruct-GRPO", "me/qwen2.5-7b-instruct-sft-SGLang-RL",
+                           "/root/models/Qwen2.5-7B-Instruct_merged"}) {
+    const auto made = look_up_preset(name);
+    ASSERT_TRUE(made) << made.error().message;
+    EXPECT_EQ(*made, *look_up_preset("Qwen/Qwen2.5-7B-Instruct")) << name;
+  }
+  EXPECT_FALSE(look_up_preset("Qwen2.5-7B-Instruct-pruned"));  // may be of another shape
+}
+
 TEST(LookUpPreset, WithoutANearOneSaysWhatToDo) {
   for (const char* name : {"xyz", "/", "", "//", "."}) {
     const auto none = find_preset(name);
