@@ -6,6 +6,7 @@
 
 #include "planner/frameworks/shell/arithmetic.h"
 #include "planner/frameworks/shell/interpreter.h"
+#include "planner/frameworks/shell/machine.h"
 #include "planner/frameworks/shell/outputs.h"
 
 namespace headroom::shell {
@@ -72,6 +73,7 @@ Ended Interpreter::command(std::vector<Word> words, const Node& node, const Word
   words = unwrapped(std::move(words), wrappers, environment);
   if (words.empty()) return {Truth::yes, true};
   if (auto ended = shell(words, place)) return *ended;
+  if (const auto answer = asks_machine(words)) return {*answer, false};
   if (printing_ == 0) start(words, place, environment, std::move(wrappers));
   if (auto output = output_of(words, input, place)) {
     print(*output);
@@ -252,8 +254,10 @@ std::optional<Ended> Interpreter::builtin(const std::vector<Word>& words, const 
     return command({words.begin() + 1, words.end()}, node, input, {});
   }
   if (name == "command" || name == "type" || name == "which") {
+    const Truth there = words.back().known() ? has_program(words.back().text) : Truth::unknown;
+    if (there == Truth::no) return Ended{Truth::no, false};
     print(unknown_word("$(" + name + " …)", "", "is known where it runs", node.place));
-    return Ended{Truth::unknown, true};
+    return Ended{there, there == Truth::unknown};
   }
   if (is_one_of(name, kNothing)) {
     if (name == "tee" && input != nullptr) print(*input);

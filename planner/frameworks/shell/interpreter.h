@@ -9,17 +9,9 @@
 
 #include "planner/frameworks/shell/launch.h"
 #include "planner/frameworks/shell/syntax.h"
+#include "planner/frameworks/shell/truth.h"
 
 namespace headroom::shell {
-
-enum class Truth { no, yes, unknown };
-
-inline Truth opposite(Truth truth) {
-  return truth == Truth::unknown ? truth : truth == Truth::yes ? Truth::no : Truth::yes;
-}
-inline Truth as_truth(bool value) {
-  return value ? Truth::yes : Truth::no;
-}
 
 /// How a command ended. Other programs are taken to succeed, except where a test asks for it.
 struct Ended {

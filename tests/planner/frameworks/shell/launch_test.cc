@@ -119,6 +119,17 @@ TEST(ShellLaunch, KnowsWhatHarmlessCommandsPrint) {
   EXPECT_EQ(words("X=$(cat <<EOF\na=$((1+1))\nEOF\n)\npython3 -m m $X"), "a=2");
 }
 
+/// Scripts for several makers' cards ask the machine; predictions are of NVIDIA's.
+TEST(ShellLaunch, KnowsWhatAMachineWithNvidiaCardsAnswers) {
+  context = {};
+  EXPECT_EQ(words("D=$(python3 -c 'import torch_npu' 2>/dev/null && echo npu || echo gpu)\n"
+                  "case $D in gpu) N=8 ;; *) exit 1 ;; esac\npython3 -m m $D $N"),
+            "gpu|8");
+  EXPECT_EQ(words("if command -v npu-smi >/dev/null; then D=npu; else D=gpu; fi; python3 -m m $D"), "gpu");
+  EXPECT_EQ(words("if which nvidia-smi; then D=gpu; else D=cpu; fi; python3 -m m $D"), "gpu");
+  EXPECT_FALSE(read("python3 -c 'import vllm' && E=vllm || E=sglang\npython3 -m m $E").launches[0].words[0].known());
+}
+
 TEST(ShellLaunch, KeepsUnknownValuesWithTheirOrigin) {
   context = {};
   const Reading reading = read("\nT=$(date +%s)\npython3 -m m n=$NODES \\\n  name=x-$T $ALONE k=1\n");

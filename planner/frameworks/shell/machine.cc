@@ -1,0 +1,52 @@
+#include "planner/frameworks/shell/machine.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace headroom::shell {
+namespace {
+
+constexpr auto kPresent = std::to_array<std::string_view>({"nvidia-smi", "nvcc", "python", "python3", "bash"});
+constexpr auto kAbsent = std::to_array<std::string_view>({"npu-smi", "rocm-smi", "amd-smi", "xpu-smi", "mthreads-gmi"});
+/// Backends of other makers' cards, as Python modules.
+constexpr auto kOtherBackends =
+    std::to_array<std::string_view>({"torch_npu", "torch_xla", "torch_musa", "torch_mlu", "habana_frameworks"});
+
+template <typename Names>
+bool contains(const Names& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// The module of a program text that is one import and nothing else.
+std::optional<std::string_view> imported(std::string_view text) {
+  constexpr std::string_view kImport = "import ";
+  if (!text.starts_with(kImport)) return std::nullopt;
+  text.remove_prefix(kImport.size());
+  while (!text.empty() && (text.back() == ';' || text.back() == ' ')) text.remove_suffix(1);
+  const bool one = !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '.';
+  });
+  return one ? std::optional(text.substr(0, text.find('.'))) : std::nullopt;
+}
+
+}  // namespace
+
+Truth has_program(std::string_view name) {
+  name = name.substr(name.rfind('/') + 1);
+  return contains(kPresent, name) ? Truth::yes : contains(kAbsent, name) ? Truth::no : Truth::unknown;
+}
+
+std::optional<Truth> asks_machine(const std::vector<Word>& words) {
+  if (words.empty() || !std::all_of(words.begin(), words.end(), [](const Word& word) { return word.known(); }))
+    return std::nullopt;
+  const std::string_view name = words[0].text;
+  if (has_program(name) == Truth::no) return Truth::no;
+  const std::string_view program = name.substr(name.rfind('/') + 1);
+  if (!program.starts_with("python") || words.size() != 3 || words[1].text != "-c") return std::nullopt;
+  const auto module = imported(words[2].text);
+  if (!module) return std::nullopt;
+  return contains(kOtherBackends, *module) ? Truth::no : Truth::unknown;
+}
+
+}  // namespace headroom::shell
