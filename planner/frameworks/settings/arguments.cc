@@ -6,6 +6,7 @@
 
 #include "planner/configuration/override.h"
 #include "planner/configuration/value_grammar.h"
+#include "planner/frameworks/shell/model_word.h"
 
 namespace headroom::settings {
 namespace {
@@ -69,7 +70,10 @@ std::vector<Flag> flags_of(const shell::Launch& launch, std::span<const Key> key
 Document value_of(const Flag& flag) {
   const int line = flag.word->place.line;
   if (flag.values.empty()) return Document::scalar("true", line);
-  if (flag.values.size() == 1) return Document::scalar(flag.values.front().text, line);
+  if (flag.values.size() == 1) {
+    const shell::Word& value = flag.values.front();
+    return Document::scalar(shell::model_at_end(value).value_or(value.text), line);
+  }
   Document list = Document::list(line);
   for (const shell::Word& value : flag.values) list.append(Document::scalar(value.text, line));
   return list;
@@ -102,7 +106,7 @@ Result<Arguments> read_arguments(const shell::Launch& launch, std::span<const Ke
     if (flag.values.empty() && !alone)
       out.unknown[flag.key] = "none (a variable that nothing sets leaves no word)";
     for (const shell::Word& value : flag.values)
-      if (!value.known()) out.unknown[flag.key] = what_is_missing(value);
+      if (!value.known() && !shell::model_at_end(value)) out.unknown[flag.key] = what_is_missing(value);
   }
   for (const std::string& text : options.overrides) {
     HEADROOM_ASSIGN(const Override change, parse_override(text, "--set"));

@@ -7,6 +7,7 @@
 
 #include "planner/configuration/override.h"
 #include "planner/frameworks/shell/launch.h"
+#include "planner/frameworks/shell/model_word.h"
 #include "planner/frameworks/verl/named.h"
 #include "planner/frameworks/verl/recording.h"
 
@@ -209,8 +210,10 @@ Status apply(Laid& out, const shell::Word& word) {
                       .key = {}});
   }
   HEADROOM_ASSIGN(Override change, parse_override(word.text.substr(0, equals + 1), place.file, place.line));
-  change.value = Document::scalar("", place.line, true);
+  const auto model = shell::model_at_end(shell::part_of(word, equals + 1, word.text.size()));
+  change.value = Document::scalar(model.value_or(""), place.line, true);
   HEADROOM_TRY(out.layers.apply(change));
+  if (model) return {};
   out.layers.leave_open(change.key, shell::what_is_missing(word));
   return {};
 }

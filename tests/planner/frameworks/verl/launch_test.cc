@@ -49,6 +49,17 @@ TEST(VerlLaunch, TakesWordsBehindTheDashes) {
   EXPECT_EQ(settings(read).nodes, 2);
 }
 
+/// Where a folder lies does not matter where its last part names a known model.
+TEST(VerlLaunch, TakesAModelBelowAnUnknownFolder) {
+  const std::string words = kWords;
+  const auto read = script("python3 -m verl.trainer.main_ppo" + words +
+                           " actor_rollout_ref.model.path=$DATA_HOME/models/Qwen3-8B");
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(settings(read).actor.model.path, "Qwen3-8B");
+  EXPECT_THAT(complaint("python3 -m verl.trainer.main_ppo" + words + " actor_rollout_ref.model.path=$HOME/x-$MODEL"),
+              HasSubstr("give --env MODEL=VALUE"));
+}
+
 TEST(VerlLaunch, ReadsACommand) {
   JobOptions options;
   options.words = {"python3", "-m", "verl.trainer.main_ppo"};
