@@ -81,6 +81,7 @@ void SettingsReader::pools() {
         hybrid,
         "expected GPUs for the rollout (rollout.nnodes and rollout.n_gpus_per_node), since false keeps it "
         "off the trainer's");
+  e.sync_mode = false;  // on GPUs of its own there is no trainer to run inside of
   s_.trainer_mode = "separate_async";
   s_.v1 = false;
   // Fully asynchronous: batches arrive as they are done, and the rollout's own log-probs are used.

@@ -82,6 +82,15 @@ TEST(VerlDevice, AnEngineInsideTheTrainerSharesItsContext) {
 }
 
 /// Every process has its row in every phase: an idle one holds what it holds.
+TEST(VerlDevice, AnEngineOnGpusOfItsOwnIsNoPartOfTheTrainer) {
+  const Job job = job_of("0.5.0", {"actor_rollout_ref.hybrid_engine=false", "+rollout.nnodes=1", "+rollout.n_gpus_per_node=4"});
+  const Report report = run(job);
+  ASSERT_EQ(job.processes.size(), 2u);
+  EXPECT_EQ(job.processes[1].pool, "rollout");
+  const PhaseReport training = phase(report, "train_actor");
+  EXPECT_EQ(training.at_peak_device[Component::engine_kv], 0);
+}
+
 TEST(VerlDevice, IdleProcessesKeepTheirRows) {
   const Report report = run(job_of("0.9.0"));
   for (const PhaseReport& p : report.devices.at(0).phases) {
