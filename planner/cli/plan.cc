@@ -47,12 +47,41 @@ Result<search::PlanOptions> plan_options(const Arguments& arguments) {
   return options;
 }
 
+/// The forms in which the winner is written.
+struct Form {
+  const char* flag;
+  Result<std::string> (*Framework::*write)(const ReadJob&, std::span<const Setting>, const WriteHeader&);
+};
+constexpr std::array<Form, 3> kForms = {{{"--yaml", &Framework::write},
+                                         {"--script", &Framework::write_script},
+                                         {"--overrides", &Framework::write_overrides}}};
+
+/// Of the forms asked for, those that this run has not: told before the search.
+Status expect_forms(const Arguments& arguments, const Run& run) {
+  const auto& files = run.read.input.files;
+  const bool launched =
+      std::any_of(files.begin(), files.end(), [](const JobInput::File& file) { return file.launch != nullptr; });
+  for (const Form& form : kForms) {
+    if (!arguments.find(form.flag)) continue;
+    if (run.framework->*form.write == nullptr)
+      return fail(Error{.message = fmt::format("runs of {} can't be written in this form", run.framework->name),
+                        .file = {},
+                        .key = form.flag});
+    if (form.write == &Framework::write_script && !launched)
+      return fail(Error{.message = "expected a launch script or a command as CONFIG, found a configuration; --yaml writes that",
+                        .file = {},
+                        .key = form.flag});
+  }
+  return {};
+}
+
 Result<Searched> search_run(const Arguments& arguments, const Common& common, Streams& streams,
                             search::Executors executors) {
   Searched out;
   HEADROOM_ASSIGN(out.run, load_run(arguments.text("CONFIG"), common, streams));
   if (out.run.framework == nullptr || out.run.framework->knobs == nullptr)
     return fail(Error{.message = no_knobs(out.run), .file = arguments.text("CONFIG"), .key = {}});
+  HEADROOM_TRY(expect_forms(arguments, out.run));
   HEADROOM_ASSIGN(search::PlanOptions options, plan_options(arguments));
   const Executor exact = executors.exact;
   for (Executor* one : {&executors.quick, &executors.exact, &executors.own})
@@ -109,15 +138,6 @@ Result<Searched> search_fewest(const Arguments& arguments, Streams& streams, con
   return last;
 }
 
-/// The forms in which the winner is written.
-struct Form {
-  const char* flag;
-  Result<std::string> (*Framework::*write)(const ReadJob&, std::span<const Setting>, const WriteHeader&);
-};
-constexpr std::array<Form, 3> kForms = {{{"--yaml", &Framework::write},
-                                         {"--script", &Framework::write_script},
-                                         {"--overrides", &Framework::write_overrides}}};
-
 /// Of all that would be written, what can't be: told before the search.
 Status expect_places(const Arguments& arguments) {
   const Common& common = arguments.common;
@@ -151,10 +171,6 @@ Status write_winner(const Arguments& arguments, const Searched& searched, Stream
     const std::optional<std::string> path = arguments.find(form.flag);
     if (!path) continue;
     const auto write = framework.*form.write;
-    if (write == nullptr)
-      return fail(Error{.message = fmt::format("runs of {} can't be written in this form", framework.name),
-                        .file = {},
-                        .key = form.flag});
     Result<std::string> text = write(searched.run.read, winner.settings, header(winner, searched.run));
     if (!text && text.error().key.empty() && text.error().file.empty()) text.error().key = form.flag;
     if (!text) return fail(std::move(text.error()));

@@ -35,8 +35,6 @@ struct CommandForm {
 
 constexpr CommandForm kCommands[] = {
     {"ColossalChat", "its distributed reinforcement learning", "rl_example.py", {"", "", ""}},
-    {"ChatLearn", "its command line", ".py", {"--config-file", "", ""}},
-    {"NeMo RL", "its command line", "run_grpo.py", {"", "", ""}},
     {"slime", "its command line", "train.py", {"--rollout-num-gpus", "", ""}},
     {"slime", "its command line", "train.py", {"--colocate", "--rollout-batch-size", ""}},
 };

@@ -18,6 +18,7 @@
 #include "planner/frameworks/input.h"
 #include "planner/frameworks/job/framework.h"
 #include "planner/frameworks/job/sizes.h"
+#include "planner/frameworks/named_configuration.h"
 #include "planner/frameworks/nemo_rl/read.h"
 #include "planner/frameworks/nemo_rl/sizes.h"
 #include "planner/frameworks/openrlhf/read.h"
@@ -35,6 +36,7 @@
 #include "planner/frameworks/verl/sizes.h"
 #include "planner/frameworks/verl/write.h"
 #include "planner/frameworks/write_back.h"
+#include "planner/frameworks/write_named.h"
 
 namespace headroom {
 
@@ -65,13 +67,15 @@ std::span<const Framework> frameworks() {
                 .write_overrides = verl::write_override_list,
                 .sizes = verl::kSizes},
       Framework{.name = "nemo-rl",
-                .summary = "NeMo RL 0.2.1 to main: YAML with its parents, and overrides",
+                .summary = "NeMo RL 0.2.1 to main: YAML with its parents, overrides, commands and scripts",
                 .detect = nemo_rl::detect,
                 .read = nemo_rl::read,
                 .knobs = nemo_rl::knobs,
                 .with = nemo_rl::with,
                 .settings_of = nemo_rl::settings_for,
                 .write = write_back,
+                .write_script = write_hydra_script,
+                .write_overrides = write_hydra_overrides,
                 .sizes = nemo_rl::kSizes},
       Framework{.name = "openrlhf",
                 .summary = "OpenRLHF 0.5.9 to 0.11: command lines and scripts in both dialects",
@@ -81,25 +85,29 @@ std::span<const Framework> frameworks() {
                 .with = openrlhf::with,
                 .settings_of = openrlhf::settings_for,
                 .write = settings::write_arguments,
+                .write_script = settings::write_arguments,
                 .sizes = openrlhf::kSizes},
       Framework{.name = "chatlearn",
-                .summary = "ChatLearn: GRPO's YAML (1.2 and later), RLHF's files and scripts (up to 1.0.3)",
+                .summary = "ChatLearn: GRPO's YAML, commands and scripts (1.2 and later), RLHF's files and scripts (up to 1.0.3)",
                 .detect = chatlearn::detect,
                 .read = chatlearn::read,
                 .knobs = chatlearn::knobs,
                 .with = chatlearn::with,
                 .settings_of = chatlearn::settings_for,
                 .write = chatlearn::write,
+                .write_script = chatlearn::write_script,
                 .write_overrides = chatlearn::write_overrides,
                 .sizes = chatlearn::kSizes},
       Framework{.name = "easyr1",
-                .summary = "EasyR1: its YAML, and overrides",
+                .summary = "EasyR1: its YAML, overrides, commands and scripts",
                 .detect = easyr1::detect,
                 .read = easyr1::read,
                 .knobs = easyr1::knobs,
                 .with = easyr1::with,
                 .settings_of = easyr1::settings_for,
                 .write = write_back,
+                .write_script = write_named_script,
+                .write_overrides = write_named_overrides,
                 .sizes = easyr1::kSizes},
       Framework{.name = "colossalchat",
                 .summary = "ColossalChat 0.2.8 to 0.5: command lines and scripts with --strategy or --plugin",
@@ -109,6 +117,7 @@ std::span<const Framework> frameworks() {
                 .with = colossalchat::with,
                 .settings_of = colossalchat::settings_for,
                 .write = settings::write_arguments,
+                .write_script = settings::write_arguments,
                 .loops = colossalchat::kLoops,
                 .sizes = colossalchat::kSizes},
       Framework{.name = "deepspeed-chat",
@@ -119,6 +128,7 @@ std::span<const Framework> frameworks() {
                 .with = deepspeed_chat::with,
                 .settings_of = deepspeed_chat::settings_for,
                 .write = deepspeed_chat::write,
+                .write_script = deepspeed_chat::write,
                 .loops = deepspeed_chat::kLoops,
                 .sizes = deepspeed_chat::kSizes},
       Framework{.name = "trl",
@@ -129,6 +139,7 @@ std::span<const Framework> frameworks() {
                 .with = trl::with,
                 .settings_of = trl::settings_for,
                 .write = trl::write,
+                .write_script = trl::write,
                 .loops = trl::kLoops,
                 .sizes = trl::kSizes},
       Framework{.name = "torch",
@@ -161,6 +172,10 @@ namespace {
 
 constexpr std::size_t kLargestConfiguration = 8 << 20;
 
+// What is_no_run tells by.
+constexpr std::string_view kNoKeys = "no known framework's keys are in it",
+                           kNoProgram = "is no program of a framework that Headroom knows";
+
 std::string known_names() {
   std::string names;
   for (const Framework& framework : frameworks())
@@ -182,17 +197,25 @@ std::string lines_of(const std::vector<const JobInput::File*>& files) {
   return out;
 }
 
+/// Whether a framework knows the run that a script starts, by itself or by the configuration that it names.
+bool is_known(const JobInput::File& launch, const JobOptions& options) {
+  JobInput alone;
+  alone.files.push_back(launch);
+  if (detected(alone) != nullptr) return true;
+  const Result<std::optional<JobInput::File>> named = named_configuration(launch, options);
+  return !named || named->has_value();
+}
+
 /// The one of a script's runs that a framework knows; the others are told.
-Result<JobInput::File> choose(InputChoices choices, const std::string& path, std::vector<Notice>& notices) {
+Result<JobInput::File> choose(InputChoices choices, const std::string& path, const JobOptions& options,
+                              std::vector<Notice>& notices) {
   notices.insert(notices.end(), std::make_move_iterator(choices.notices.begin()),
                  std::make_move_iterator(choices.notices.end()));
   if (!choices.script) return std::move(choices.files.front());
   const JobInput::File* chosen = nullptr;
   std::vector<const JobInput::File*> others, unknown;
   for (const JobInput::File& file : choices.files) {
-    JobInput alone;
-    alone.files.push_back(file);
-    if (detected(alone) == nullptr) {
+    if (!is_known(file, options)) {
       unknown.push_back(&file);
     } else if (chosen == nullptr) {
       chosen = &file;
@@ -226,7 +249,9 @@ Result<ReadJob> read_chosen(std::vector<std::pair<std::string, InputChoices>> al
   JobOptions rest = options;
   for (auto& [path, choices] : all) {
     if (choices.script) rest.words.clear();  // they were the script's
-    HEADROOM_ASSIGN(JobInput::File file, choose(std::move(choices), path, notices));
+    HEADROOM_ASSIGN(JobInput::File file, choose(std::move(choices), path, options, notices));
+    HEADROOM_ASSIGN(std::optional<JobInput::File> named, named_configuration(file, options));
+    if (named) input.files.push_back(std::move(*named));
     input.files.push_back(std::move(file));
   }
   rest.overrides.insert(rest.overrides.end(), rest.words.begin(), rest.words.end());
@@ -278,18 +303,21 @@ Result<ReadJob> read_job(const JobInput& input, const JobOptions& options) {
   for (const JobInput::File& file : input.files)
     if (file.launch != nullptr)
       return fail(Error{
-          .message = fmt::format("{} is no program of a framework that Headroom knows; expected one of {} "
-                                 "(--framework says which)",
-                                 file.launch->program, known_names()),
+          .message = fmt::format("{} {}; expected one of {} (--framework says which)", file.launch->program,
+                                 kNoProgram, known_names()),
           .file = file.path,
           .line = file.launch->place.line,
           .key = {}});
   return fail(
-      Error{.message = fmt::format("no known framework's keys are in it; expected a configuration of {} "
-                                   "(--framework says which)",
-                                   known_names()),
+      Error{.message = fmt::format("{}; expected a configuration of {} (--framework says which)", kNoKeys, known_names()),
             .file = input.files.empty() ? "" : input.files.back().path,
             .key = {}});
+}
+
+bool is_no_run(const Error& error) {
+  const std::string& message = error.message;
+  return message.starts_with(kNoKeys) || message.find(kNoProgram) != std::string::npos ||
+         message.starts_with(kStartsNothing) || message.find(kTrainsNothing) != std::string::npos;
 }
 
 }  // namespace headroom

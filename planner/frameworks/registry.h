@@ -58,6 +58,10 @@ Result<ReadJob> read_job(std::span<const std::string> paths, const JobOptions& o
 /// The same of one text that is no file's (standard input), named `name`.
 Result<ReadJob> read_job_text(std::string text, const std::string& name, const JobOptions& options);
 
+/// Whether that is all that is wrong with a file: no framework knows it, or it starts no run at all. In a folder of many
+/// files it is none to judge.
+bool is_no_run(const Error& error);
+
 /// The same of files that are already read.
 Result<ReadJob> read_job(const JobInput& input, const JobOptions& options);
 

@@ -6,6 +6,7 @@
 #include "planner/configuration/override.h"
 #include "planner/configuration/value_grammar.h"
 #include "planner/configuration/yaml_patch.h"
+#include "planner/frameworks/named_configuration.h"
 
 namespace headroom {
 namespace {
@@ -76,8 +77,9 @@ Result<std::string> write_back(const ReadJob& read, std::span<const Setting> set
         lay_over(document, file.document);
         continue;
       }
-      HEADROOM_ASSIGN(const std::vector<Override> list, parse_override_list(file.text, file.path));
-      for (const Override& wanted : list) HEADROOM_TRY(change(document, wanted));
+      HEADROOM_ASSIGN(const std::vector<ChangeOfKey> list, changes_of_keys(file));
+      for (const ChangeOfKey& wanted : list)
+        if (wanted.open.empty()) HEADROOM_TRY(change(document, wanted.change));
     }
     for (const Override& wanted : overrides) HEADROOM_TRY(change(document, wanted));
     text = write_yaml(document);

@@ -6,6 +6,7 @@
 #include "planner/frameworks/chatlearn/read.h"
 #include "planner/frameworks/chatlearn/rlhf/settings.h"
 #include "planner/frameworks/write_back.h"
+#include "planner/frameworks/write_named.h"
 
 namespace headroom::chatlearn {
 namespace {
@@ -89,8 +90,13 @@ Result<std::vector<Setting>> settings_for(const ReadJob& read, std::span<const C
 Result<std::string> write(const ReadJob& read, std::span<const Setting> settings, const WriteHeader& header) {
   return rlhf::is_run(read) ? rlhf::write(read, settings, header) : write_back(read, settings, header);
 }
+Result<std::string> write_script(const ReadJob& read, std::span<const Setting> settings, const WriteHeader& header) {
+  if (rlhf::is_run(read)) return fail("ChatLearn's RLHF runs are written as files and exports: --yaml, --overrides");
+  return write_named_script(read, settings, header);
+}
+
 Result<std::string> write_overrides(const ReadJob& read, std::span<const Setting> settings, const WriteHeader& header) {
-  if (!rlhf::is_run(read)) return fail("ChatLearn's GRPO runs are written as YAML");
+  if (!rlhf::is_run(read)) return write_named_overrides(read, settings, header);
   return rlhf::write_exports(read, settings, header);
 }
 

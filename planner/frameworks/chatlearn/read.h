@@ -15,6 +15,7 @@ std::vector<Knob> knobs(const ReadJob& read);
 Result<Job> with(const ReadJob& read, std::span<const Choice> choices);
 Result<std::vector<Setting>> settings_for(const ReadJob& read, std::span<const Choice> choices);
 Result<std::string> write(const ReadJob& read, std::span<const Setting> settings, const WriteHeader& header);
+Result<std::string> write_script(const ReadJob& read, std::span<const Setting> settings, const WriteHeader& header);
 Result<std::string> write_overrides(const ReadJob& read, std::span<const Setting> settings, const WriteHeader& header);
 
 }  // namespace headroom::chatlearn

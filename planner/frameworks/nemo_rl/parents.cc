@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "planner/configuration/override.h"
+#include "planner/frameworks/named_configuration.h"
 
 namespace headroom::nemo_rl {
 namespace {
@@ -149,8 +150,7 @@ Result<Layers> lay_parents(const JobInput& input, const JobOptions& options) {
   Loader loader(layers, options);
   for (const JobInput::File& file : input.files) {
     if (file.document.is_scalar()) {
-      HEADROOM_ASSIGN(const std::vector<Override> list, parse_override_list(file.text, file.path));
-      for (const Override& change : list) HEADROOM_TRY(layers.apply(change));
+      HEADROOM_TRY(lay_changes(file, layers));
       continue;
     }
     HEADROOM_TRY(loader.add(file.path, file.document));
@@ -159,7 +159,7 @@ Result<Layers> lay_parents(const JobInput& input, const JobOptions& options) {
     HEADROOM_ASSIGN(const Override change, parse_override(text, "--set"));
     HEADROOM_TRY(layers.apply(change));
   }
-  layers.set_environment(options.environment);
+  layers.set_environment(environment_of(input, options));
   layers.set_resolver(arithmetic);
   return layers;
 }

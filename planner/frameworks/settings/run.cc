@@ -6,6 +6,7 @@
 
 #include "planner/configuration/override.h"
 #include "planner/configuration/value_grammar.h"
+#include "planner/frameworks/named_configuration.h"
 #include "planner/frameworks/settings/usage.h"
 #include "simulator/hardware/library.h"
 
@@ -15,8 +16,7 @@ Result<Layers> lay_files(const JobInput& input, const JobOptions& options, std::
   Layers layers;
   for (const JobInput::File& file : input.files) {
     if (file.document.is_scalar()) {
-      HEADROOM_ASSIGN(const std::vector<Override> list, parse_override_list(file.text, file.path));
-      for (const Override& change : list) HEADROOM_TRY(layers.apply(change));
+      HEADROOM_TRY(lay_changes(file, layers));
       continue;
     }
     if (!file.document.is_map())
@@ -30,7 +30,7 @@ Result<Layers> lay_files(const JobInput& input, const JobOptions& options, std::
     HEADROOM_ASSIGN(const Override change, parse_override(text, "--set"));
     HEADROOM_TRY(layers.apply(change));
   }
-  layers.set_environment(options.environment);
+  layers.set_environment(environment_of(input, options));
   return layers;
 }
 
