@@ -35,8 +35,6 @@ constexpr std::size_t kMany = 20;
 /// How far, as parts of the card. The closed form knows no fragmentation, which has been up to a fifth of a card:
 /// what it finds to be over is over.
 constexpr double kFarBelow = 0.25, kFarOver = 0.05;
-/// What could not be read is no fault where a directory was given and nothing says that it is a configuration.
-constexpr const char* kNoFramework = "no known framework's keys are in it";
 
 class Gate {
  public:
@@ -91,7 +89,7 @@ class Gate {
   }
 
   std::optional<GateResult> not_read(const Error& error, std::size_t i) {
-    if (paths_[i].found && error.message.starts_with(kNoFramework)) return std::nullopt;
+    if (paths_[i].found && is_no_run(error)) return std::nullopt;
     codes_[i] = error.kind == Error::Kind::input ? kBadInput : kIncomplete;
     return GateResult{.path = paths_[i].path,
                       .status = GateStatus::failed,

@@ -54,13 +54,14 @@ Result<InputChoices> choices_of(shell::Reading reading, const std::string& path,
   if (!out.files.empty()) return out;
   if (!out.notices.empty()) {
     const Notice& first = out.notices.front();
-    return fail(Error{.message = "it starts no run that can be followed; " + first.message,
+    return fail(Error{.message = fmt::format("{}run that can be followed; {}", kStartsNothing, first.message),
                       .file = first.file,
                       .line = first.line,
                       .key = {}});
   }
-  return fail(Error{.message = "it starts no Python program (python3 -m …, torchrun, ray job submit … --), "
-                               "so there is no run to predict",
+  return fail(Error{.message = fmt::format("{}Python program (python3 -m …, torchrun, ray job submit … --), so there is no "
+                                           "run to predict",
+                                           kStartsNothing),
                     .file = path,
                     .key = {}});
 }

@@ -12,6 +12,9 @@ namespace headroom {
 /// The name that stands for a command behind `--` where a file is expected.
 inline constexpr std::string_view kCommandLine = "--";
 
+/// How the error of a script that starts no program begins.
+inline constexpr std::string_view kStartsNothing = "it starts no ";
+
 /// What one CONFIG may be read as: a configuration is one thing; a script is one a run that it starts, those
 /// first that no unknown test decides; a list of overrides is kept as text.
 struct InputChoices {

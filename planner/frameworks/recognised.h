@@ -2,10 +2,14 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "planner/frameworks/read_job.h"
 
 namespace headroom {
+
+/// What is said of a file that a run uses and that is none itself.
+inline constexpr std::string_view kTrainsNothing = "which trains nothing by itself";
 
 /// A framework's own form that is told apart but not read yet.
 struct Recognised {

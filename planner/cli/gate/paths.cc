@@ -15,7 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_configuration_name(const fs::path& path) {
-  static constexpr std::array<std::string_view, 4> kEndings = {".yaml", ".yml", ".json", ".args"};
+  static constexpr std::array<std::string_view, 8> kEndings = {".yaml", ".yml",  ".json",  ".args",
+                                                               ".sh",   ".bash", ".slurm", ".sbatch"};
   return std::find(kEndings.begin(), kEndings.end(), path.extension().string()) != kEndings.end();
 }
 

@@ -67,6 +67,25 @@ TEST_F(Gate, LooksThroughDirectories) {
   EXPECT_EQ(check({(folder / "in").string() + "/*.toml"}).code, kBadInput);
 }
 
+TEST_F(Gate, LooksAtLaunchScriptsToo) {
+  write("in/run.sh",
+        "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B-Instruct "
+        "actor_rollout_ref.rollout.name=vllm actor_rollout_ref.actor.use_dynamic_bsz=true "
+        "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz=true trainer.n_gpus_per_node=8\n");
+  config("in/deep/a.yaml");
+  // What a run uses, and what starts none, is none itself.
+  write("in/setup.sh", "pip install verl\nsource nowhere/activate\n");
+  write("in/data.sh", "python3 prepare_data.py --out data\n");
+  write("in/zero3.json", R"({"zero_optimization": {"stage": 3}})");
+  write("in/accelerate.yaml", "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\n");
+  const Outcome outcome = check({folder / "in", "--gpu", "h100"});
+  EXPECT_EQ(outcome.code, kDone) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("in/run.sh: fits"), HasSubstr("in/deep/a.yaml: fits"),
+                                 HasSubstr("2 configurations: 2 fit")));
+  write("in/broken.sh", "python3 -m verl.trainer.main_ppo 'data.x=\n");
+  EXPECT_EQ(check({folder / "in", "--gpu", "h100"}).code, kBadInput);
+}
+
 TEST_F(Gate, AFileThatCannotBeReadFails) {
   config("in/a.yaml");
   write("in/broken.yaml", "actor_rollout_ref: [\n");
