@@ -27,11 +27,16 @@ bool has_experts(const Role& role) {
 
 class Groups {
  public:
-  void collective(Verb first, std::int64_t ranks) { out_.push_back({.first = first, .ranks = ranks}); }
+  /// `node`: ranks a node.
+  explicit Groups(std::int64_t node) : node_(node) {}
+  /// Of `ranks` ranks, each `apart` ranks from the next.
+  void collective(Verb first, std::int64_t ranks, std::int64_t apart = 1) {
+    out_.push_back({.first = first, .span = span_of(ranks, apart, node_)});
+  }
   /// Sends and receives; `made`: in a communicator of their own.
-  void peers(Verb first, std::int64_t ranks, bool made, std::int64_t send, std::int64_t receive) {
+  void peers(Verb first, std::int64_t ranks, std::int64_t apart, bool made, std::int64_t send, std::int64_t receive) {
     out_.push_back({.first = first,
-                    .ranks = ranks,
+                    .span = span_of(ranks, apart, node_),
                     .collective = false,
                     .made = made,
                     .send = send,
@@ -40,20 +45,22 @@ class Groups {
   std::vector<GroupUse> take() { return std::move(out_); }
 
  private:
+  std::int64_t node_;
   std::vector<GroupUse> out_;
 };
 
-void add_pipeline(Groups& groups, const Parallel& p, std::int64_t stage) {
+/// `apart`: ranks of a stage.
+void add_pipeline(Groups& groups, const Parallel& p, std::int64_t stage, std::int64_t apart) {
   if (p.pipeline == 1) return;
   const std::int64_t before = stage > 0, after = stage + 1 < p.pipeline;
   if (p.virtual_pipeline > 1) {
     // Both directions from the start; two stages use another group for one of them.
-    groups.peers(Verb::forward, p.pipeline, true, before + after, before + after);
-    if (p.pipeline == 2) groups.peers(Verb::forward, p.pipeline, true, 0, 0);
+    groups.peers(Verb::forward, p.pipeline, apart, true, before + after, before + after);
+    if (p.pipeline == 2) groups.peers(Verb::forward, p.pipeline, apart, true, 0, 0);
     return;
   }
-  groups.peers(Verb::forward, p.pipeline, true, after, before);
-  groups.peers(Verb::train, p.pipeline, false, before, after);
+  groups.peers(Verb::forward, p.pipeline, apart, true, after, before);
+  groups.peers(Verb::train, p.pipeline, apart, false, before, after);
 }
 
 void add_layers(Groups& groups, const Role& role, bool last) {
@@ -61,12 +68,14 @@ void add_layers(Groups& groups, const Role& role, bool last) {
   if (p.tensor > 1 || last) groups.collective(Verb::forward, p.tensor);
   if (p.context > 1) {
     const std::int64_t peers = role.megatron.context_all_to_all ? p.context - 1 : 1;
-    groups.peers(Verb::forward, p.context, true, peers, peers);
+    groups.peers(Verb::forward, p.context, p.tensor, true, peers, peers);
   }
   if (!has_experts(role)) return;
   const std::int64_t cut = expert_tensor_of(p);
   if (p.expert * cut > 1) groups.collective(Verb::forward, p.expert * cut);
-  if (p.expert > 1) groups.peers(Verb::forward, p.expert, true, p.expert - 1, p.expert - 1);
+  const bool exchange = role.megatron.dispatcher == MegatronDispatcher::all_to_all;
+  if (p.expert > 1 && exchange) groups.peers(Verb::forward, p.expert, cut, true, p.expert - 1, p.expert - 1);
+  if (p.expert > 1 && !exchange) groups.collective(Verb::forward, p.expert, cut);
   if (cut > 1) groups.collective(Verb::forward, cut);
   if (p.tensor * p.context > 1) groups.collective(Verb::train, p.tensor * p.context);
 }
@@ -82,16 +91,21 @@ std::vector<GroupUse> megatron_groups(const Job& job, const Process& process, st
   const auto place = rank_place(p, gpus, rank);
   if (!data || !place) return {};
   const bool first = place->pipeline == 0, last = place->pipeline + 1 == p.pipeline;
-  Groups groups;
+  const Pool* pool = job.pool(process.pool);
+  const std::int64_t stage = gpus / p.pipeline;
+  Groups groups(pool != nullptr ? pool->gpus_per_node : gpus);
   const bool tied = role->model != nullptr && role->model->decoder.tied_embeddings;
-  if (tied && p.pipeline > 1 && (first || last)) groups.collective(Verb::build, 2);
+  if (tied && p.pipeline > 1 && (first || last)) groups.collective(Verb::build, 2, gpus - stage);
   if (role->trained) groups.collective(Verb::build_optimizer, gpus);
   add_layers(groups, *role, last);
-  add_pipeline(groups, p, place->pipeline);
+  add_pipeline(groups, p, place->pipeline, stage);
   if (!role->trained) return groups.take();
-  groups.collective(Verb::train, data->dense * p.context);
-  if (has_experts(*role) && p.expert > 1) groups.collective(Verb::train, data->expert);
-  groups.collective(Verb::train, role->sharding.distributed_optimizer ? gpus : p.tensor * p.pipeline);
+  groups.collective(Verb::train, data->dense * p.context, p.tensor);
+  if (has_experts(*role) && p.expert > 1) groups.collective(Verb::train, data->expert, p.expert * expert_tensor_of(p));
+  if (role->sharding.distributed_optimizer)
+    groups.collective(Verb::train, gpus);
+  else
+    groups.collective(Verb::train, p.tensor * p.pipeline, std::max<std::int64_t>(1, stage / p.tensor));
   return groups.take();
 }
 

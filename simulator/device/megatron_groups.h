@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "simulator/hardware/communicator.h"
 #include "simulator/job/job.h"
 #include "simulator/job/step.h"
 
@@ -11,7 +12,7 @@ namespace headroom {
 /// What one process group of a Megatron-Core rank does that takes device memory, and what for first.
 struct GroupUse {
   Verb first = Verb::forward;  ///< the action that makes it: build, build_optimizer, forward, train
-  std::int64_t ranks = 1;
+  Span span;
   bool collective = true;              ///< else only sends and receives
   bool made = true;                    ///< this use makes the communicator; false: one that is there
   std::int64_t send = 0, receive = 0;  ///< peers
@@ -22,7 +23,8 @@ struct GroupUse {
 ///   build            first and last stage, where they share tied embeddings
 ///   build_optimizer  all ranks
 ///   forward          tensor ranks (the head's cross-entropy asks even one alone), the pipeline's neighbours,
-///                    context ranks, expert ranks
+///                    context ranks, expert ranks (which only an all-to-all lets send to each other: DeepEP has
+///                    buffers of its own)
 ///   train            gradients' reduction over data and context ranks, and over experts' replicas; the
 ///                    gradient norm over all ranks, without a distributed optimizer over those of one replica
 /// Read off device memory between phases of recorded runs. Empty without Megatron roles.

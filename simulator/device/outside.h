@@ -5,6 +5,7 @@
 
 #include "simulator/device/megatron_groups.h"
 #include "simulator/device/process.h"
+#include "simulator/hardware/communicator.h"
 #include "simulator/hardware/hardware.h"
 #include "simulator/job/job.h"
 #include "simulator/job/loop_kind.h"
@@ -15,6 +16,7 @@ namespace headroom {
 struct Peers {
   std::int64_t send = 0, receive = 0;
   std::int64_t alone = 0;  ///< communicators of this rank alone
+  std::int64_t nodes = 1;  ///< over which they lie
   bool operator==(const Peers&) const = default;
 };
 
@@ -31,8 +33,8 @@ Peers peers_of(const Job& job, const Process& process, std::int64_t gpus, std::i
 /// first generation. Only the last is ever given back.
 class OutsideGrowth {
  public:
-  /// `communicators`: groups of `ranks` ranks that the process uses; 0: none.
-  OutsideGrowth(const Hardware& hardware, std::int64_t communicators, std::int64_t ranks, Peers peers = {});
+  /// `communicators`: groups of such a span that the process uses; 0: none.
+  OutsideGrowth(const Hardware& hardware, std::int64_t communicators, Span span, Peers peers = {});
   /// The groups of a Megatron rank, each made by the first action that uses it.
   OutsideGrowth(const Hardware& hardware, std::vector<GroupUse> groups);
 

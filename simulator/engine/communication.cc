@@ -32,7 +32,7 @@ Bytes communicators_at_start(const Engine& engine, const ModelSizes& sizes, cons
   Bytes bytes = 0;
   std::int64_t most = 1;
   for (const std::int64_t ranks : {engine.tensor, engine.pipeline, experts}) {
-    if (ranks > 1) bytes += communicator_bytes(host.nccl, ranks);
+    if (ranks > 1) bytes += communicator_bytes(host.nccl, {ranks});
     most = std::max(most, ranks);
   }
   if (most == 1) return 0;
@@ -60,7 +60,7 @@ Bytes growth_while_profiling(const Engine& engine, const Host& host) {
     if (engine.keeps_profiled_graphs && engine.graphs) bytes += kProfiledGraphs;
   }
   if (engine.tensor > 1)
-    bytes += communicator_bytes(host.nccl, engine.tensor) +
+    bytes += communicator_bytes(host.nccl, {engine.tensor}) +
              allreduce_workspaces(engine, engine.model->decoder.hidden, host);
   return bytes;
 }

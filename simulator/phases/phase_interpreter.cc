@@ -74,7 +74,7 @@ Status PhaseInterpreter::prepare(bool leave_out_repetitions) {
 OutsideGrowth PhaseInterpreter::outside_of(const Process& process) const {
   std::vector<GroupUse> groups = megatron_groups(job_, process, pool_.gpus(), rank_);
   if (!groups.empty()) return OutsideGrowth(hardware_, std::move(groups));
-  return OutsideGrowth(hardware_, process.communicators, pool_.gpus(),
+  return OutsideGrowth(hardware_, process.communicators, {pool_.gpus(), pool_.nodes},
                        peers_of(job_, process, pool_.gpus(), rank_));
 }
 

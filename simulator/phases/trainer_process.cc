@@ -155,7 +155,7 @@ class ProgramProcess final : public TrainerProcess {
       const State state = blocks_.now();
       return std::max<Bytes>(state.reserved - state.allocated.total(), 0);
     };
-    program_.communicator_made = [this, made = communicator_allocations(hardware.nccl, pool.gpus())] {
+    program_.communicator_made = [this, made = communicator_allocations(hardware.nccl, {pool.gpus(), pool.nodes})] {
       blocks_.make_communicator(made);
     };
     if (RunRecorder* recorder = blocks_.recorder()) recorder->set_modules(program_.tape().modules());

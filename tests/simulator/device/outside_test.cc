@@ -36,7 +36,7 @@ void expect_near(Bytes predicted, Bytes recorded) {
 }
 
 TEST(OutsideGrowth, FollowsARecordedPpoLoop) {
-  OutsideGrowth outside(*find_hardware("h200"), 0, 1);
+  OutsideGrowth outside(*find_hardware("h200"), 0, {1});
   const auto recorded = first_step("rlhf/opt13-ppo-none.json");
   outside.begin(action(Verb::build));
   expect_near(outside.now().total(), recorded.at("init"));
@@ -53,7 +53,7 @@ TEST(OutsideGrowth, FollowsARecordedPpoLoop) {
 
 TEST(OutsideGrowth, FollowsRecordedShardedLoops) {
   for (const char* name : {"rlhf/fsdp-q05-grpo.json", "rlhf/fsdp-ll1b-zero2.json"}) {
-    OutsideGrowth outside(*find_hardware("h200"), 1, 2);
+    OutsideGrowth outside(*find_hardware("h200"), 1, {2});
     const auto recorded = first_step(name);
     outside.begin(action(Verb::build));
     expect_near(outside.now().total(), recorded.at("init"));
@@ -94,7 +94,7 @@ TEST(PeersOf, AreWhomARankSendsTo) {
 // Two H200 under FSDP2 with sequence parallelism took 446 MiB more from the first forward on.
 TEST(OutsideGrowth, ConnectsPeersWithTheFirstForward) {
   const Hardware hardware = *find_hardware("h200");
-  OutsideGrowth alone(hardware, 2, 8), exchanging(hardware, 2, 8, {.send = 1, .receive = 1});
+  OutsideGrowth alone(hardware, 2, {8}), exchanging(hardware, 2, {8}, {.send = 1, .receive = 1});
   const auto more = [&] { return exchanging.now().total() - alone.now().total(); };
   for (const Verb verb : {Verb::build, Verb::forward, Verb::train}) {
     alone.begin(action(verb));

@@ -50,15 +50,15 @@ TEST(CommunicatorBytes, MatchARecordedProcess) {
   for (const auto& [step, added] : additions(read("nccl/2gpu-h200.json"))) {
     if (step == "after_init_pg" || step == "after_first_allreduce") first += added;
     if (step.starts_with("after_group_")) {
-      expect_within_pages(step, added, communicator_bytes(nccl, 2));
+      expect_within_pages(step, added, communicator_bytes(nccl, {2}));
       ++groups;
     }
     if (step == "after_p2p")
-      expect_within_pages(step, added, nccl.first_p2p + point_to_point_bytes(nccl, 1, 0));
+      expect_within_pages(step, added, nccl.first_p2p + point_to_point_bytes(nccl, {2}, 1, 0));
   }
   expect_within_pages("first", first,
                       find_hardware("h200")->kernels.first + first_communicator_bytes(nccl, 2) +
-                          communicator_bytes(nccl, 2));
+                          communicator_bytes(nccl, {2}));
   EXPECT_EQ(groups, 3);
 }
 
@@ -70,10 +70,10 @@ TEST(CommunicatorBytes, FollowTheNumberOfChannels) {
     if (channels < nccl.ring_channels) nccl.ring_channels = nccl.p2p_channels = nccl.lone_channels = channels;
     const std::map<std::string, Bytes> predicted = {
         {"after_init_pg", created(nccl)},
-        {"after_group", communicator_bytes(nccl, 2)},
-        {"after_group_of_one", communicator_bytes(nccl, 1)},
-        {"after_send", nccl.first_p2p + point_to_point_bytes(nccl, 1, 0)},
-        {"after_all_to_all", point_to_point_bytes(nccl, 0, 1)},
+        {"after_group", communicator_bytes(nccl, {2})},
+        {"after_group_of_one", communicator_bytes(nccl, {1})},
+        {"after_send", nccl.first_p2p + point_to_point_bytes(nccl, {2}, 1, 0)},
+        {"after_all_to_all", point_to_point_bytes(nccl, {2}, 0, 1)},
     };
     size_t compared = 0;
     for (const auto& [step, added] : additions(runs.at(std::to_string(channels)))) {
@@ -88,8 +88,8 @@ TEST(CommunicatorBytes, FollowTheNumberOfChannels) {
 
 TEST(CommunicatorBytes, DoNotGrowWithTheRanksOfARing) {
   const NcclMemory nccl = find_hardware("h100")->nccl;
-  EXPECT_EQ(communicator_bytes(nccl, 2), communicator_bytes(nccl, 64));
-  EXPECT_LT(communicator_bytes(nccl, 1), communicator_bytes(nccl, 2));
+  EXPECT_EQ(communicator_bytes(nccl, {2}), communicator_bytes(nccl, {64}));
+  EXPECT_LT(communicator_bytes(nccl, {1}), communicator_bytes(nccl, {2}));
 }
 
 /// Three pages a channel as it is opened, one buffer to send from and one to receive into a channel.
@@ -104,8 +104,37 @@ TEST(Communicator, AllocatesPagesThenBuffers) {
   nccl.lone_channels = 1;
   std::vector<Bytes> expected(3 + 4 * 3, 2 * kMiB);
   for (int channel = 0; channel < 2; ++channel) expected.insert(expected.end(), {2 * kMiB, 10 * kMiB});
-  EXPECT_EQ(communicator_allocations(nccl, 2), expected);
-  EXPECT_EQ(communicator_allocations(nccl, 1), std::vector<Bytes>(3 + 3, 2 * kMiB));
+  EXPECT_EQ(communicator_allocations(nccl, {2}), expected);
+  EXPECT_EQ(communicator_allocations(nccl, {1}), std::vector<Bytes>(3 + 3, 2 * kMiB));
+}
+
+TEST(SpanOf, CountsTheNodesThatAGroupTouches) {
+  const auto nodes = [](std::int64_t ranks, std::int64_t apart) { return span_of(ranks, apart, 8).nodes; };
+  EXPECT_EQ(nodes(8, 1), 1);
+  EXPECT_EQ(nodes(32, 1), 4);
+  EXPECT_EQ(nodes(16, 2), 4) << "four ranks a node";
+  EXPECT_EQ(nodes(4, 64), 4) << "a rank a node";
+}
+
+/// NCCL's logs of two nodes of eight H100 print 16 channels for collectives and 16 for peers, two a peer.
+TEST(CommunicatorBytes, OpenFewerChannelsAcrossNodes) {
+  const NcclMemory nccl = find_hardware("h100")->nccl;
+  const Bytes opened = nccl.communicator + 16 * nccl.channel;
+  // Each of eight GPUs leads two of the channels out of the node, where the sender has buffers too.
+  EXPECT_EQ(communicator_bytes(nccl, {16, 2}),
+            opened + 16 * nccl.ring_receive + 14 * nccl.ring_send + 2 * nccl.ring_receive);
+  // A GPU a node has one card, whose channel is doubled twice.
+  EXPECT_EQ(communicator_bytes(nccl, {2, 2}), nccl.communicator + 4 * (nccl.channel + 2 * nccl.ring_receive));
+}
+
+/// Every peer of an all-to-all over nodes has two channels, of many ranks one; those far away share buffers.
+TEST(PointToPointBytes, ShareBuffersAcrossNodes) {
+  const NcclMemory nccl = find_hardware("h100")->nccl;
+  const Bytes pair = nccl.p2p_send + nccl.p2p_receive, shared = 16 * 2 * kMiB;
+  EXPECT_EQ(point_to_point_bytes(nccl, {8}, 7, 7), 7 * 32 * pair);
+  EXPECT_EQ(point_to_point_bytes(nccl, {32, 4}, 31, 31), 7 * 2 * pair + 8 * shared + shared);
+  EXPECT_EQ(point_to_point_bytes(nccl, {64, 8}, 63, 63), 7 * 1 * pair + 8 * shared + shared);
+  EXPECT_EQ(point_to_point_bytes(nccl, {4, 4}, 1, 0), 4 * 2 * kMiB) << "a pipeline of a GPU a node has four channels";
 }
 
 }  // namespace
