@@ -43,8 +43,9 @@ Bytes expert_workspace(const Engine& engine, const ModelSizes& sizes, std::int64
   const bool mxfp4 = engine.weights == DType::fp4 && engine.model->family == "gpt_oss";
   if (sizes.experts_per_token == 0 || mxfp4) return 0;
   const std::int64_t rows = std::min(tokens, kExpertChunk) * sizes.experts_per_token;
-  return bytes_of(computed(engine), rows * (std::max(sizes.expert_hidden, sizes.hidden) +
-                                            std::max(2 * sizes.expert_hidden, sizes.hidden)));
+  const std::int64_t first = (sizes.gated_experts ? 2 : 1) * sizes.expert_hidden;
+  return bytes_of(computed(engine), rows * (std::max(sizes.expert_hidden, sizes.expert_width) +
+                                            std::max(first, sizes.expert_width)));
 }
 
 Bytes kept_workspaces(const Engine& engine, const ModelSizes& sizes, const Host& host, std::int64_t tokens) {

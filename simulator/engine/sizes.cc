@@ -64,6 +64,8 @@ void add_layers(ModelSizes& sizes, const Engine& engine, const LayerGroup& group
   if (mlp.kind == MlpKind::experts) {
     const std::int64_t cut = engine.expert > 1 ? 1 : engine.tensor;
     sizes.expert_hidden = std::max(sizes.expert_hidden, ceil_div(mlp.hidden, cut));
+    sizes.expert_width = std::max(sizes.expert_width, mlp.latent > 0 ? mlp.latent : engine.model->decoder.hidden);
+    sizes.gated_experts = !mlp.plain_experts;
     sizes.experts_per_token = std::max(sizes.experts_per_token, mlp.experts_per_token);
     sizes.mlp_hidden = std::max(sizes.mlp_hidden, mlp.shared_hidden);
   } else if (mlp.kind != MlpKind::none) {

@@ -43,6 +43,8 @@ struct ModelSizes {
   std::int64_t mlp_hidden = 0;  ///< of a dense MLP, or of a mixture's shared experts
   bool gated = true;            ///< its MLP has a gate
   std::int64_t expert_hidden = 0, experts_per_token = 0;  ///< 0: dense; expert_hidden: of one rank
+  std::int64_t expert_width = 0;  ///< what experts read and write: the hidden size, or a narrower latent
+  bool gated_experts = true;
 
   std::int64_t heads = 0;        ///< of a rank
   std::int64_t accumulated = 0;  ///< elements a head that attention accumulates: value size, or the latent

@@ -79,6 +79,9 @@ TEST(ExpertWorkspace, IsTwoBuffersOfAllChoices) {
   EXPECT_EQ(expert_workspace(engine, sizes, 8'192), 8'192 * 8 * 2 * (2'048 + 2'048));  // 0.50 GiB
   const Engine cut = engine_of("mistralai/Mixtral-8x7B-Instruct-v0.1", 2);
   EXPECT_EQ(expert_workspace(cut, model_sizes(cut).value(), 8'192), 8'192 * 2 * 2 * (7'168 + 14'336));
+  // Experts of a latent of 1024, without gates: 336 elements of the hidden layer a rank.
+  const Engine latent = engine_of("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16", 8);
+  EXPECT_EQ(expert_workspace(latent, model_sizes(latent).value(), 8'192), 8'192 * 22 * 2 * (1'024 + 1'024));
   const Engine dense = engine_of("Qwen/Qwen3-8B");
   EXPECT_EQ(expert_workspace(dense, model_sizes(dense).value(), 8'192), 0);
 }
