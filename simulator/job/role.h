@@ -142,6 +142,9 @@ struct Optimizer {
   OptimizerKind kind = OptimizerKind::adamw;
   OptimizerImplementation implementation = OptimizerImplementation::foreach_;
   std::optional<DType> states;  ///< dtype of the moments; none: of the optimized weights
+  /// Bytes an element that Adam itself keeps of a master copy beside the weights (TransformerEngine's FusedAdam): 4 of
+  /// an fp32 copy, 2 of the bits that bf16 weights lack.
+  std::int64_t master_bytes = 0;
   bool clip = true;
   double cpu_fraction = 0;  ///< Megatron's hybrid optimizer: part that lives on the host for good
   bool operator==(const Optimizer&) const = default;

@@ -327,6 +327,11 @@ struct Fields<Optimizer> {
             &Optimizer::implementation);
     v.field({.name = "states", .meaning = "of the moments; null: as the optimized weights"},
             &Optimizer::states);
+    v.field({.name = "master_bytes",
+             .meaning = "an element that Adam itself keeps of a master copy beside the weights: 4 of an fp32 copy, 2 of "
+                        "the bits that bf16 weights lack (TransformerEngine's FusedAdam)",
+             .most = 4},
+            &Optimizer::master_bytes);
     v.field({.name = "clip", .meaning = "gradients are clipped by norm"}, &Optimizer::clip);
     v.field({.name = "cpu_fraction",
              .meaning = "part that lives on the host for good (Megatron's hybrid optimizer)",

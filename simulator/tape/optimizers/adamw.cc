@@ -40,10 +40,12 @@ constexpr std::int64_t kLeast8bit = 4096, kBlock8bit = 256, kCode8bit = 256;
 
 }  // namespace
 
-AdamW::AdamW(Tape& tape, std::vector<Tensor> parameters, OptimizerImplementation implementation)
+AdamW::AdamW(Tape& tape, std::vector<Tensor> parameters, const Form& form)
     : tape_(tape),
       parameters_(std::move(parameters)),
-      implementation_(implementation),
+      implementation_(form.implementation),
+      moments_(form.moments),
+      master_bytes_(form.master_bytes),
       states_(parameters_.size()) {}
 
 void AdamW::create_states() {
@@ -63,8 +65,9 @@ void AdamW::make_states(bool only_with_gradients) {
     }
     // foreach and loop keep the step counter on the host.
     if (implementation_ == OptimizerImplementation::fused) state.step = beside(p, Shape{}, DType::fp32);
-    state.average = beside(p, like(p.shape()), p.dtype());
-    state.square_average = beside(p, like(p.shape()), p.dtype());
+    state.average = beside(p, like(p.shape()), moments_.value_or(p.dtype()));
+    state.square_average = beside(p, like(p.shape()), moments_.value_or(p.dtype()));
+    if (master_bytes_ > 0) state.master = beside(p, Shape{p.elements() * master_bytes_}, DType::uint8);
   }
 }
 

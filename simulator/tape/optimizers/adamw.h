@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,10 +13,16 @@ namespace headroom::tape {
 /// first step. 8-bit states (parameters of 4,096 elements and more; smaller ones keep fp32): one byte an
 /// element, an fp32 maximum for each block of 256, two code books of 256 fp32 numbers for the whole
 /// optimizer; the update works in place. Source: bitsandbytes' optim/optimizer.py (Optimizer2State); no
-/// recording.
+/// recording. TransformerEngine's FusedAdam has moments of a dtype of their own and what is missing of a master copy
+/// among its states.
 class AdamW {
  public:
-  AdamW(Tape& tape, std::vector<Tensor> parameters, OptimizerImplementation implementation);
+  struct Form {
+    OptimizerImplementation implementation = OptimizerImplementation::foreach_;
+    std::optional<DType> moments;   ///< none: of the parameters
+    std::int64_t master_bytes = 0;  ///< an element
+  };
+  AdamW(Tape& tape, std::vector<Tensor> parameters, const Form& form);
 
   void step();
   /// zero_grad(set_to_none=True): gradients go in the order of parameters.
@@ -25,6 +32,7 @@ class AdamW {
   struct State {
     Tensor step, average, square_average;
     Tensor average_maxima, square_average_maxima;  ///< of 8-bit states
+    Tensor master;                                 ///< FusedAdam's
   };
   /// By parameter; empty tensors before the first step.
   std::vector<State>& states() { return states_; }
@@ -40,6 +48,8 @@ class AdamW {
   Tape& tape_;
   std::vector<Tensor> parameters_;
   OptimizerImplementation implementation_;
+  std::optional<DType> moments_;
+  std::int64_t master_bytes_;
   std::vector<State> states_;
   Tensor code_, unsigned_code_;  ///< of 8-bit states
 };

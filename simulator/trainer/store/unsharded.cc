@@ -79,7 +79,10 @@ void UnshardedStore::build_masters(std::vector<Tensor>& optimized) {
 void UnshardedStore::build_optimizer() {
   std::vector<Tensor> optimized = trainable();
   if (role().precision.master) build_masters(optimized);
-  optimizer_ = std::make_unique<tape::AdamW>(tape_, std::move(optimized), role().optimizer.implementation);
+  const Optimizer& o = role().optimizer;
+  optimizer_ = std::make_unique<tape::AdamW>(
+      tape_, std::move(optimized),
+      tape::AdamW::Form{.implementation = o.implementation, .moments = o.states, .master_bytes = o.master_bytes});
 }
 
 void UnshardedStore::create_states() {
@@ -179,6 +182,7 @@ void UnshardedStore::move(unsigned parts, bool device) {
       one(state.square_average);
       one(state.average_maxima);
       one(state.square_average_maxima);
+      one(state.master);
     }
   if ((parts & kWeights) != 0) move_weights(device);
   if ((parts & kMasterWeights) != 0)
