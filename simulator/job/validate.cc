@@ -129,6 +129,19 @@ Status check_loop(const Job& job, const Role& role) {
   return {};
 }
 
+/// Under FSDP2 whole experts are dealt out over some of the `ranks` that share everything else.
+Status check_dealt_experts(const Role& role, std::int64_t ranks, const std::string& at) {
+  const std::int64_t expert = role.parallel.expert;
+  if (role.sharding.kind != ShardingKind::fsdp2 || expert == 1) return {};
+  if (ranks % expert != 0)
+    return bad(at + ".parallel.expert", fmt::format("expected a divisor of {} ranks, found {}", ranks, expert));
+  for (const LayerGroup& group : role.model->decoder.groups)
+    if (group.layer.mlp.kind == MlpKind::experts && group.layer.mlp.experts % expert != 0)
+      return bad(at + ".parallel.expert", fmt::format("expected a divisor of the {} routed experts, found {}",
+                                                      group.layer.mlp.experts, expert));
+  return {};
+}
+
 Status check_role(const Job& job, const Role& role) {
   const std::string at = "roles." + role.name;
   const Parallel& parallel = role.parallel;
@@ -160,6 +173,7 @@ Status check_role(const Job& job, const Role& role) {
   if (together > pool->gpus() || pool->gpus() % together != 0)
     return bad(at + ".parallel", fmt::format("expected a product of sizes that divides the {} GPUs, found {}",
                                              pool->gpus(), together));
+  HEADROOM_TRY(check_dealt_experts(role, pool->gpus() / parallel.model(), at));
   HEADROOM_TRY(count(at + ".sharding.group", role.sharding.group, 0));
   const std::int64_t ranks = pool->gpus() / parallel.model();
   if (role.sharding.group > 0 && ranks % role.sharding.group != 0)

@@ -26,6 +26,7 @@ struct ModelOptions {
   HeadKind head = HeadKind::language_model;
   std::int64_t packed_sequences = 1;  ///< flash_varlen: sequences in the packed tokens of a forward
   std::int64_t ulysses = 1;           ///< ranks that share the tokens of a forward
+  std::int64_t expert_ranks = 1;      ///< over which routed experts are dealt out
 };
 
 /// A parameter's place in its module. `layer` is the decoder layer, -1 outside. Order of slots is that of
@@ -37,6 +38,7 @@ struct ParameterSlot {
   /// kEmbeddingUnit, kPositionUnit or kHeadUnit: a table that can be a sharding unit of its own in models
   /// whose head is not tied.
   int table = 0;
+  bool expert = false;  ///< of routed experts
 };
 
 /// Unit numbers of the embeddings of tokens and of positions and of the head for `UnitHooks`.

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "simulator/tape/modules/dispatched_experts.h"
 #include "simulator/tape/modules/layers.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/experts.h"
@@ -27,18 +28,23 @@ void RoutedExperts::build(Model& model, const DecoderForm& form, const Mlp& spec
   spec_ = spec;
   clamped_gate_ = form.clamped_gate;
   transposed_ = spec.expert_bias;
+  ranks_ = model.options().expert_ranks;
+  const std::int64_t local = spec.experts / ranks_;
   const std::int64_t hidden = spec.latent > 0 ? spec.latent : model.decoder().hidden;
   const std::int64_t wide = (spec.plain_experts ? 1 : 2) * spec.hidden;
   const auto matrices = [&](std::int64_t out, std::int64_t in) {
-    return transposed_ ? Shape{spec.experts, in, out} : Shape{spec.experts, out, in};
+    return transposed_ ? Shape{local, in, out} : Shape{local, out, in};
   };
   register_parameter(model, name + (spec.plain_experts ? ".up_proj" : ".gate_up_proj"), gate_up_,
                      matrices(wide, hidden), index);
   if (spec.expert_bias)
-    register_parameter(model, name + ".gate_up_proj_bias", gate_up_bias_, {spec.experts, wide}, index);
+    register_parameter(model, name + ".gate_up_proj_bias", gate_up_bias_, {local, wide}, index);
   register_parameter(model, name + ".down_proj", down_, matrices(hidden, spec.hidden), index);
   if (spec.expert_bias)
-    register_parameter(model, name + ".down_proj_bias", down_bias_, {spec.experts, hidden}, index);
+    register_parameter(model, name + ".down_proj_bias", down_bias_, {local, hidden}, index);
+  for (ParameterSlot& slot : model.parameters())
+    for (const Tensor* own : {&gate_up_, &gate_up_bias_, &down_, &down_bias_})
+      if (slot.tensor == own) slot.expert = true;
 }
 
 /// The halves of one product: act(gate) * up.
@@ -67,7 +73,20 @@ Tensor RoutedExperts::product(const Tensor& rows, const Tensor& weights) const {
 }
 
 Tensor RoutedExperts::operator()(const Tensor& rows, const Routing& routing, bool decoding) const {
+  if (ranks_ > 1) return dispatched(rows, routing);
   return decoding ? batched(rows, routing) : grouped(rows, routing);
+}
+
+Tensor RoutedExperts::dispatched(const Tensor& rows, const Routing& routing) const {
+  const DispatchedExperts experts{.ranks = ranks_,
+                                  .chosen = spec_.experts_per_token,
+                                  .transposed = transposed_,
+                                  .gated = !spec_.plain_experts,
+                                  .up = &gate_up_,
+                                  .down = &down_,
+                                  .up_bias = &gate_up_bias_,
+                                  .down_bias = &down_bias_};
+  return experts(rows, routing.weights);
 }
 
 Tensor RoutedExperts::batched(const Tensor& rows, const Routing& routing) const {

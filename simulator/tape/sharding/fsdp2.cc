@@ -45,7 +45,9 @@ class Fsdp2::PostBackward : public Function {
 Fsdp2::Fsdp2(Model& model, Engine& engine, const ShardingOptions& options)
     : tape_(model.tape()), engine_(engine), model_(model), options_(options) {
   build_groups(model);
-  for (Group& g : groups_) shard_group(g);
+  describe_groups(model);
+  for (std::vector<Group>* groups : {&experts_, &groups_})
+    for (Group& g : *groups) shard_group(g);
   if (options_.built_on_host) {
     place();
     distribute();
@@ -61,9 +63,11 @@ void Fsdp2::build_groups(Model& model) {
   head.unit = kHeadUnit;
   std::vector<Group> layers(static_cast<std::size_t>(model.decoder().layers));
   for (std::size_t i = 0; i < layers.size(); ++i) layers[i].unit = static_cast<int>(i);
+  if (options_.expert_ranks > 1) experts_.resize(layers.size());
   std::size_t order = 0;
   for (const ParameterSlot& slot : model.parameters()) {
     Group* target = slot.layer >= 0 ? &layers[static_cast<std::size_t>(slot.layer)] : &root;
+    if (slot.expert && !experts_.empty()) target = &experts_[static_cast<std::size_t>(slot.layer)];
     if (own_embedding && slot.table == kEmbeddingUnit) target = &tokens;
     if (own_embedding && slot.table == kPositionUnit) target = &positions;
     if (options_.head_wrapped && slot.table == kHeadUnit) target = &head;
@@ -80,6 +84,40 @@ void Fsdp2::build_groups(Model& model) {
   groups_.push_back(std::move(root));
 }
 
+/// Who shares a group and in which dtypes. Experts are wrapped without a policy of mixed precision.
+void Fsdp2::describe_groups(Model& model) {
+  for (Group& g : groups_) {
+    g.ranks = options_.ranks;
+    g.compute = options_.compute;
+    g.reduce = options_.reduce;
+  }
+  int layer = 0;
+  for (Group& g : experts_) {
+    g.unit = layer++;
+    g.ranks = std::max<std::int64_t>(1, options_.ranks / options_.expert_ranks);
+    g.plain = g.ranks == 1;
+    g.compute = g.reduce = model.options().dtype;
+  }
+}
+
+Fsdp2::Group* Fsdp2::experts_of(const Group& g) {
+  if (experts_.empty() || g.unit < 0) return nullptr;
+  Group& found = experts_[static_cast<std::size_t>(g.unit)];
+  return found.parameters.empty() ? nullptr : &found;
+}
+
+/// A rank's part of a parameter. Experts are cut along their second dimension: there may be fewer of them than ranks.
+Tensor Fsdp2::shard_of(const Group& g, const Tensor& whole) {
+  Shape local = whole.shape();
+  if (is_experts(g))
+    local.size[1] = ceil_div(local.size[1], g.ranks);
+  else
+    local = shard_shape(whole.shape(), g.ranks);
+  local = Shape::contiguous(local.sizes());
+  if (options_.meta) return tape_.alias(tape_.empty({0}, whole.dtype(), kShard), local, 0, false);
+  return tape_.empty(local, whole.dtype(), kShard);
+}
+
 /// What was made on the host comes to the device a unit at a time, is cut there and goes. Parameters without
 /// values anywhere are cut without memory.
 void Fsdp2::shard_group(Group& g) {
@@ -92,20 +130,24 @@ void Fsdp2::shard_group(Group& g) {
   for (Parameter& p : g.parameters) {
     const Tensor& whole = *p.slot;
     const ModuleScope module(tape_, whole->storage->label.module);
-    const Shape local = shard_shape(whole.shape(), options_.ranks);
     {
       const ComponentScope component(tape_, Component::weights);
-      if (options_.meta)
-        p.shard = tape_.alias(tape_.empty({0}, whole.dtype(), kShard), local, 0, false);
-      else
-        p.shard = tape_.empty(local, whole.dtype(), kShard);
+      p.shard = shard_of(g, whole);
       if (options_.cpu_offload && !options_.meta) p.shard = to_host(p.shard, HostKind::pinned);
     }
     p.shard->requires_grad = whole->requires_grad;
-    g.elements += local.elements();
-    p.full_bytes = bytes_of(options_.compute, local.elements() * options_.ranks);
+    Shape all = whole.shape();
+    if (is_experts(g)) all.size[0] *= options_.expert_ranks;
+    p.whole = Shape::contiguous(all.sizes());
+    if (g.plain) {
+      p.full = p.shard;
+      continue;
+    }
+    const std::int64_t local = p.shard.elements();
+    g.elements += local;
+    p.full_bytes = bytes_of(g.compute, local * g.ranks);
     const ComponentScope component(tape_, Component::gathered_parameters);
-    const Tensor nothing = tape_.empty({0}, options_.compute, kFull);
+    const Tensor nothing = tape_.empty({0}, g.compute, kFull);
     p.full = tape_.alias(nothing, whole.shape(), 0, false);
     p.full->requires_grad = whole->requires_grad;
   }
@@ -167,9 +209,9 @@ Fsdp2::Group& Fsdp2::group(int unit) {
 // --- Gathering
 
 void Fsdp2::unshard(Group& g) {
-  if (g.unsharded || g.gathering || g.parameters.empty()) return;
+  if (g.plain || g.unsharded || g.gathering || g.parameters.empty()) return;
   g.gathering = true;
-  if (options_.ranks == 1) return;
+  if (g.ranks == 1) return;
   const StreamScope stream(tape_, options_.gather_stream);
   const ComponentScope component(tape_, Component::communication);
   const DType stored = g.parameters.front().shard.dtype();
@@ -180,19 +222,19 @@ void Fsdp2::unshard(Group& g) {
       Tensor on_device = tape_.empty(p.shard.shape(), stored, kToDevice);
       if (tape_.wants_operations())
         Work(tape_, OperationKind::host_to_device, kToDevice).in(p.shard).out(on_device).run();
-      if (stored != options_.compute) {
-        Tensor narrow = tape_.empty(p.shard.shape(), options_.compute, kGatherIn);
+      if (stored != g.compute) {
+        Tensor narrow = tape_.empty(p.shard.shape(), g.compute, kGatherIn);
         if (tape_.wants_operations()) copy_in_place(narrow, on_device);
         on_device = std::move(narrow);
       }
       inputs.push_back(std::move(on_device));
     }
-  } else if (stored != options_.compute) {
-    input = tape_.empty({g.elements}, options_.compute, kGatherIn);
+  } else if (stored != g.compute) {
+    input = tape_.empty({g.elements}, g.compute, kGatherIn);
   }
-  g.gathered = tape_.empty({g.elements * options_.ranks}, options_.compute, kGatherOut);
+  g.gathered = tape_.empty({g.elements * g.ranks}, g.compute, kGatherOut);
   if (tape_.wants_operations())
-    Work(tape_, OperationKind::all_gather, kGatherOut).out(g.gathered).sizes({options_.ranks}).run();
+    Work(tape_, OperationKind::all_gather, kGatherOut).out(g.gathered).sizes({g.ranks}).run();
   input.reset();
   while (!inputs.empty()) inputs.pop_back();
 }
@@ -201,7 +243,7 @@ void Fsdp2::wait(Group& g, bool forward) {
   if (!g.gathering) return;
   g.gathering = false;
   g.unsharded = true;
-  options_.ranks == 1 ? widen_alone(g) : copy_out(g, forward);
+  g.ranks == 1 ? widen_alone(g) : copy_out(g, forward);
 }
 
 /// A rank alone gathers nothing: shards become the full parameters one by one, each cast living until the
@@ -213,7 +255,7 @@ void Fsdp2::widen_alone(Group& g) {
     const DType stored = p.shard.dtype();
     Tensor next;
     if (options_.cpu_offload) next = tape_.empty(p.shard.shape(), stored, kToDevice);
-    if (stored != options_.compute) next = tape_.empty(p.shard.shape(), options_.compute, kGatherIn);
+    if (stored != g.compute) next = tape_.empty(p.shard.shape(), g.compute, kGatherIn);
     input = std::move(next);
     tape_.regrow_storage(p.full, p.full_bytes);
   }
@@ -241,20 +283,20 @@ void Fsdp2::reshard(Group& g) {
 /// Pointers, sizes and offsets that `split_with_sizes_copy` sends to the device: 8·(4k + 1 + blocks).
 Bytes Fsdp2::copy_out_scratch(const Group& g) const {
   std::int64_t chunks = 0;
-  for (const Parameter& p : g.parameters) chunks += ceil_div(p.shard.elements() * compute_bytes(), 2048);
-  const std::int64_t waves = ceil_div(options_.ranks * chunks, tape_.traits().multiprocessors * 32);
+  for (const Parameter& p : g.parameters) chunks += ceil_div(p.shard.elements() * element_size(g.compute), 2048);
+  const std::int64_t waves = ceil_div(g.ranks * chunks, tape_.traits().multiprocessors * 32);
   const auto root = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(waves))));
-  const std::int64_t per_block = ceil_div(waves, std::max<std::int64_t>(1, std::min(root, options_.ranks)));
+  const std::int64_t per_block = ceil_div(waves, std::max<std::int64_t>(1, std::min(root, g.ranks)));
   std::int64_t blocks = 0;
   for (const Parameter& p : g.parameters)
-    blocks += ceil_div(p.shard.elements() * compute_bytes(), 2048 * per_block);
+    blocks += ceil_div(p.shard.elements() * element_size(g.compute), 2048 * per_block);
   return 8 * (4 * static_cast<std::int64_t>(g.parameters.size()) + 1 + blocks);
 }
 
 /// The same for `_chunk_cat` before a reduction: 8·(6k + 2 + blocks).
-Bytes Fsdp2::copy_in_scratch(std::span<const std::int64_t> lengths) const {
+Bytes Fsdp2::copy_in_scratch(std::span<const std::int64_t> lengths, DType reduce) {
   std::int64_t blocks = 0;
-  for (const std::int64_t length : lengths) blocks += ceil_div(length * element_size(options_.reduce), 2048);
+  for (const std::int64_t length : lengths) blocks += ceil_div(length * element_size(reduce), 2048);
   return 8 * (6 * static_cast<std::int64_t>(lengths.size()) + 2 + blocks);
 }
 
@@ -268,6 +310,10 @@ void Fsdp2::before_forward(int unit, Tensor& input) {
     input = to(input, options_.compute);
   unshard(g);
   wait(g, true);
+  if (Group* experts = experts_of(g)) {
+    unshard(*experts);
+    wait(*experts, true);
+  }
   if (options_.forward_prefetch && unit != kRoot && (&g + 1)->unit != kRoot) unshard(*(&g + 1));
   if (unit == kRoot || !input.defined() || !tape_.grad_enabled() || !input.requires_grad()) return;
   Node* node = tape_.node(kPostBackward, nullptr, {&input});
@@ -283,7 +329,10 @@ void Fsdp2::after_forward(int unit, Tensor& output) {
   // A checkpoint that recomputes through this hook leaves the parameters for its own backward; the layer is
   // its own root there.
   const bool recomputes = tape_.thread() != Thread::main;
-  if (options_.reshard_after_forward && !recomputes) reshard(g);
+  if (options_.reshard_after_forward && !recomputes) {
+    reshard(g);
+    if (Group* experts = experts_of(g)) reshard(*experts);
+  }
   if (unit == kRoot || recomputes) kept_gather_.reset();
   if (!recomputes) {
     g.forward_order.push_back(post_forward_order_.size());
@@ -312,10 +361,19 @@ void Fsdp2::before_backward(Group& g) {
   tape_.set_operation(0);
   unshard(g);
   wait(g, false);
+  if (Group* experts = experts_of(g)) {
+    experts->in_backward = true;
+    unshard(*experts);
+    wait(*experts, false);
+  }
   if (!g.forward_order.empty()) {
     const std::size_t place = g.forward_order.back();
     g.forward_order.pop_back();
-    if (place > 0) unshard(groups_[post_forward_order_[place - 1]]);
+    if (place > 0) {
+      Group& next = groups_[post_forward_order_[place - 1]];
+      unshard(next);
+      if (Group* experts = experts_of(next)) unshard(*experts);
+    }
   }
   tape_.set_operation(operation);
 }
@@ -331,6 +389,8 @@ void Fsdp2::accumulate_whole(Group& g) {
 void Fsdp2::after_backward(Group& g) {
   if (!g.in_backward) return;
   g.in_backward = false;
+  if (Group* experts = experts_of(g); experts != nullptr && experts != &g) after_backward(*experts);
+  if (g.plain) return;  // its gradients are where the backward left them
   const std::uint16_t operation = tape_.operation();
   tape_.set_operation(0);
   accumulate_whole(g);
@@ -341,8 +401,8 @@ void Fsdp2::after_backward(Group& g) {
     const ComponentScope component(tape_, Component::gradients);
     for (Parameter& p : g.parameters) {
       if (p.full->grad == nullptr) continue;
-      if (p.full.grad().dtype() == options_.reduce) continue;  // stays where it is
-      p.accumulated = to(p.full.grad(), options_.reduce);
+      if (p.full.grad().dtype() == g.reduce) continue;  // stays where it is
+      p.accumulated = to(p.full.grad(), g.reduce);
       tape_.set_grad(p.full, {});
     }
   }
@@ -365,25 +425,25 @@ void Fsdp2::reduce(Group& g) {
   const std::int64_t elements = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
   const ComponentScope component(tape_, Component::communication);
   reduce_input_.reset();
-  reduce_input_ = tape_.empty({elements * options_.ranks}, options_.reduce, kReduceIn);
-  { const Tensor scratch = tape_.empty({copy_in_scratch(lengths)}, DType::uint8, kCopyIn); }
+  reduce_input_ = tape_.empty({elements * g.ranks}, g.reduce, kReduceIn);
+  { const Tensor scratch = tape_.empty({copy_in_scratch(lengths, g.reduce)}, DType::uint8, kCopyIn); }
   // A loop over several ranks' gradients leaves its variable at the last one.
   Tensor last;
-  if (options_.ranks > 1) last = std::move(gradients.back());
-  if (options_.ranks > 1) gradients.pop_back();
+  if (g.ranks > 1) last = std::move(gradients.back());
+  if (g.ranks > 1) gradients.pop_back();
   while (!gradients.empty()) gradients.pop_back();
   Tensor reduced;
   {
     const StreamScope stream(tape_, options_.reduce_stream);
-    reduced = tape_.empty({elements}, options_.reduce, kReduceOut);
+    reduced = tape_.empty({elements}, g.reduce, kReduceOut);
     if (tape_.wants_operations())
       Work(tape_, OperationKind::reduce_scatter, kReduceOut)
           .in(reduce_input_)
           .out(reduced)
-          .sizes({options_.ranks})
+          .sizes({g.ranks})
           .run();
     const DType stored = g.parameters.front().shard.dtype();
-    if (stored != options_.reduce) reduced = tape_.empty({elements}, stored, kReduceOut);
+    if (stored != g.reduce) reduced = tape_.empty({elements}, stored, kReduceOut);
   }
   last.reset();
   take_gradients(g, reduced);
@@ -414,6 +474,7 @@ void Fsdp2::finish_backward() {
   after_backward(groups_.back());
   for (Group& g : groups_) {
     after_backward(g);
+    if (Group* experts = experts_of(g)) reshard(*experts);
     reshard(g);  // of units that had no backward too: a frozen embedding's
     g.forward_order.clear();
     g.gathered.reset();
@@ -427,7 +488,7 @@ std::vector<StateTensor> Fsdp2::state_dict(bool) {
   std::vector<StateTensor> out;
   std::optional<StateTensor> head;  // a tied one comes again
   for (const Parameter* p : ordered()) {
-    out.push_back({p->shard, p->full.shape()});
+    out.push_back({p->shard, p->whole});
     if (model_.decoder().tied_embeddings && p->slot == &model_.head_table()) head = out.back();
   }
   if (head) out.push_back(std::move(*head));
@@ -438,8 +499,9 @@ std::vector<StateTensor> Fsdp2::state_dict(bool) {
 
 std::vector<std::pair<Fsdp2::Parameter*, Fsdp2::Group*>> Fsdp2::in_order() {
   std::vector<std::pair<Parameter*, Group*>> out;
-  for (Group& g : groups_)
-    for (Parameter& p : g.parameters) out.emplace_back(&p, &g);
+  for (std::vector<Group>* groups : {&experts_, &groups_})
+    for (Group& g : *groups)
+      for (Parameter& p : g.parameters) out.emplace_back(&p, &g);
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.first->order < b.first->order; });
   return out;
 }
@@ -467,15 +529,16 @@ void Fsdp2::move_buffers(bool device, HostKind kind) {
 
 void Fsdp2::offload(HostKind kind) {
   const ComponentScope component(tape_, Component::weights);
-  for (Group& g : groups_) {
-    reshard(g);
-    if (&g == &groups_.back() && !options_.cpu_offload) move_buffers(false, kind);
-    for (Parameter& p : g.parameters)
-      if (p.shard->storage->device == Device::gpu) {
-        const ModuleScope module(tape_, p.shard->storage->label.module);
-        tape_.set_data(p.shard, to_host(p.shard, kind));
-      }
-  }
+  for (std::vector<Group>* groups : {&experts_, &groups_})
+    for (Group& g : *groups) {
+      reshard(g);
+      if (&g == &groups_.back() && !options_.cpu_offload) move_buffers(false, kind);
+      for (Parameter& p : g.parameters)
+        if (p.shard->storage->device == Device::gpu) {
+          const ModuleScope module(tape_, p.shard->storage->label.module);
+          tape_.set_data(p.shard, to_host(p.shard, kind));
+        }
+    }
 }
 
 /// DTensor's shapes are propagated through fake tensors.

@@ -13,6 +13,10 @@ namespace headroom::tape {
 /// reductions on another; blocks never cross streams and frees are immediate, so each model keeps pools of
 /// its own for both.
 ///
+/// With `expert_ranks` above 1 routed experts are dealt out over them before (NeMo Automodel's `apply_ep` and
+/// `apply_fsdp`): a layer's local experts are a unit of their own over the ranks that have the same ones, cut along the
+/// second dimension, without mixed precision; where no other rank has them, they are plain parameters.
+///
 /// Follows torch/distributed/fsdp/_fully_shard of PyTorch 2.11 allocation by allocation:
 ///   unshard   gather input (when shards are not of the compute dtype) and gather output, on the gather
 ///   stream wait      the full parameters, on the compute stream; the gather output goes at the next wait
@@ -39,11 +43,16 @@ class Fsdp2 : public ShardingRuntime {
     Tensor shard;            ///< of this rank, padded
     Tensor full;             ///< gathered; its storage is empty while resharded
     Tensor accumulated;      ///< whole gradient in the reduce dtype, while gradients are not synchronised
+    Shape whole;             ///< of all ranks together
     Bytes full_bytes = 0;    ///< of the padded, gathered parameter
     std::size_t order = 0;   ///< among the model's `parameters()`
   };
   struct Group {
     int unit = -1;
+    std::int64_t ranks = 1;       ///< that share it
+    DType compute = DType::bf16;  ///< of gathered parameters
+    DType reduce = DType::fp32;   ///< of the gradient reduction
+    bool plain = false;           ///< experts that no other rank has: not FSDP's, used as they lie
     std::vector<Parameter> parameters;
     std::int64_t elements = 0;  ///< of all shards together
     Tensor gathered;            ///< a gather whose result was not copied out yet
@@ -56,7 +65,14 @@ class Fsdp2 : public ShardingRuntime {
   class PostBackward;
 
   void build_groups(Model& model);
+  void describe_groups(Model& model);
   void shard_group(Group& group);
+  Tensor shard_of(const Group& group, const Tensor& whole);
+  /// The layer's routed experts, where they are dealt out; else null.
+  Group* experts_of(const Group& group);
+  bool is_experts(const Group& group) const {
+    return &group >= experts_.data() && &group < experts_.data() + experts_.size();
+  }
   void place();
   void settle(Group& group, std::vector<Tensor>& olds);
   void distribute();
@@ -74,8 +90,7 @@ class Fsdp2 : public ShardingRuntime {
   void take_gradients(Group& group, const Tensor& reduced);
   void accumulate_whole(Group& group);
   Bytes copy_out_scratch(const Group& group) const;
-  Bytes copy_in_scratch(std::span<const std::int64_t> lengths) const;
-  std::int64_t compute_bytes() const { return element_size(options_.compute); }
+  static Bytes copy_in_scratch(std::span<const std::int64_t> lengths, DType reduce);
 
   /// Parameters as the model's `parameters()` lists them, with their groups.
   std::vector<std::pair<Parameter*, Group*>> in_order();
@@ -86,7 +101,8 @@ class Fsdp2 : public ShardingRuntime {
   Engine& engine_;
   Model& model_;
   ShardingOptions options_;
-  std::vector<Group> groups_;  ///< in order of wrapping; the root last
+  std::vector<Group> groups_;   ///< in order of wrapping; the root last
+  std::vector<Group> experts_;  ///< dealt-out experts by layer; empty: none are
   std::vector<std::size_t> post_forward_order_;
   Tensor kept_gather_;   ///< the previous forward gather's output, kept until the next one was copied
   Tensor reduce_input_;  ///< kept until the next reduction

@@ -13,6 +13,7 @@ namespace headroom::tape {
 /// What a sharding runtime is told.
 struct ShardingOptions {
   std::int64_t ranks = 1;       ///< of the shard group
+  std::int64_t expert_ranks = 1;  ///< FSDP2: over which routed experts are dealt out before
   DType compute = DType::bf16;  ///< of gathered parameters
   DType reduce = DType::fp32;   ///< of the gradient reduction
   bool reshard_after_forward = true;

@@ -17,6 +17,7 @@ Status FsdpStore::build() {
   HEADROOM_TRY(built);
   tape::ShardingOptions options;
   options.ranks = std::max<std::int64_t>(context_.ranks, 1);
+  options.expert_ranks = r.parallel.expert;
   options.compute = r.precision.compute;
   options.reduce = r.precision.reduce;
   options.reshard_after_forward = r.sharding.reshard_after_forward;

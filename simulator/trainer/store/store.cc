@@ -35,6 +35,7 @@ Status Store::build_model() {
   options.attention = r.attention;
   options.recompute = r.recompute;
   options.head = r.head;
+  if (r.sharding.kind == ShardingKind::fsdp2) options.expert_ranks = r.parallel.expert;
   HEADROOM_ASSIGN(const Architecture slice, tensor_slice(*r.model, r.parallel.tensor));
   HEADROOM_ASSIGN(model_, tape::make_model(tape_, slice, r.name, options));
   model_->engine = &context_.engine;

@@ -20,15 +20,29 @@ Architecture tiny(bool tied) {
   return make_architecture(*config, "tiny").value();
 }
 
+Architecture mixture() {
+  const auto config = parse_document(
+      R"({"model_type": "qwen3_moe", "vocab_size": 1000, "hidden_size": 256, "intermediate_size": 512,
+          "moe_intermediate_size": 128, "num_experts": 16, "num_experts_per_tok": 2, "num_hidden_layers": 4,
+          "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "tie_word_embeddings": false})",
+      "mixture");
+  return make_architecture(*config, "mixture").value();
+}
+
+/// Elements of the routed experts of `mixture`.
+constexpr std::int64_t kExperts = 4L * 16 * 3 * 128 * 256;
+
 /// A trained model sharded over `ranks`, with what it needs.
 struct Sharded {
   explicit Sharded(std::int64_t ranks, bool tied = true, bool cpu_offload = false, bool reshard = true)
       : Sharded({.ranks = ranks, .reshard_after_forward = reshard, .cpu_offload = cpu_offload}, tied) {}
-  Sharded(const ShardingOptions& sharding, bool tied) {
+  Sharded(const ShardingOptions& sharding, bool tied) : Sharded(sharding, tiny(tied), DType::fp32) {}
+  Sharded(const ShardingOptions& sharding, const Architecture& architecture, DType dtype) {
     ModelOptions options;
-    options.dtype = DType::fp32;
+    options.dtype = dtype;
+    options.expert_ranks = sharding.expert_ranks;
     tape.set_meta_parameters(sharding.built_on_host);
-    model = make_model(tape, tiny(tied), "actor", options).value();
+    model = make_model(tape, architecture, "actor", options).value();
     tape.set_meta_parameters(false);
     built = memory.allocations();
     fsdp = std::make_unique<Fsdp2>(*model, engine, sharding);
@@ -120,6 +134,50 @@ TEST(Fsdp2, WithoutReshardingTheFullParametersStayAfterAForward) {
   EXPECT_GE(run.memory.components()[Component::gathered_parameters], 2 * tiny(true).parameters());
   run.micro_batch();
   EXPECT_EQ(run.memory.components()[Component::gathered_parameters], 0);
+}
+
+/// Experts that no other rank has are no unit: their weights are where they are used, and so are their gradients.
+TEST(Fsdp2, DealsExpertsOutWholeWhereNoOtherRankHasThem) {
+  Sharded run({.ranks = 4, .expert_ranks = 4, .reshard_after_forward = false}, mixture(), DType::bf16);
+  const Bytes whole = 2 * mixture().parameters();
+  EXPECT_NEAR(static_cast<double>(run.memory.components()[Component::weights]), static_cast<double>(whole) / 4, 16'000);
+  const GradMode no_grad(run.tape, false);
+  ModelInput input;
+  input.ids = run.tape.empty({1, 64}, DType::int64, 0);
+  run.model->forward(input).reset();
+  const double dense = static_cast<double>(whole) - 2.0 * kExperts;
+  EXPECT_NEAR(static_cast<double>(run.memory.components()[Component::gathered_parameters]), dense, 16'000);
+}
+
+TEST(Fsdp2, DealtExpertsHaveGradientsOfTheirShare) {
+  for (const std::int64_t ranks : {4, 8}) {
+    Sharded run({.ranks = ranks, .expert_ranks = 4, .reshard_after_forward = false}, mixture(), DType::bf16);
+    run.micro_batch();
+    const double share = 2.0 * static_cast<double>(mixture().parameters()) / static_cast<double>(ranks);
+    EXPECT_NEAR(static_cast<double>(run.memory.components()[Component::gradients]), share, 40'000) << ranks;
+    EXPECT_EQ(run.memory.components()[Component::gathered_parameters], 0);
+    EXPECT_EQ(run.memory.components()[Component::communication], 0);
+    const Bytes after_first = run.memory.live();
+    run.micro_batch();
+    EXPECT_EQ(run.memory.live(), after_first);
+  }
+}
+
+/// Two ranks with the same experts share them as a unit: half of the rank's four experts a layer each, gathered in
+/// their own dtype.
+TEST(Fsdp2, RanksWithTheSameExpertsShareThem) {
+  Sharded run({.ranks = 8, .expert_ranks = 4, .reshard_after_forward = false}, mixture(), DType::bf16);
+  const GradMode no_grad(run.tape, false);
+  ModelInput input;
+  input.ids = run.tape.empty({1, 64}, DType::int64, 0);
+  run.model->forward(input).reset();
+  const double dense = 2.0 * static_cast<double>(mixture().parameters() - kExperts);
+  EXPECT_NEAR(static_cast<double>(run.memory.components()[Component::gathered_parameters]), dense + 2.0 * kExperts / 4,
+              16'000);
+  // What leaves for an engine is whole.
+  std::int64_t sent = 0;
+  for (const StateTensor& state : run.fsdp->state_dict(false)) sent += state.whole.elements();
+  EXPECT_EQ(sent, mixture().parameters());
 }
 
 /// Allocations of wrapping and loading, a parameter: brought to the device, its shard, its whole once more with the
