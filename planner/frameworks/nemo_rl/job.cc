@@ -16,7 +16,8 @@ std::int64_t trainer_communicators(const Settings& s) {
   }
   const Dtensor& d = s.policy.dtensor;
   const std::int64_t refit = s.separate() ? 1 : 0;
-  return 1 + refit + (d.tensor > 1) + (d.context > 1) + 2 * (d.replicate > 1) + (gpus / d.tensor > 1);
+  const std::int64_t experts = d.deals_experts() ? 1 + (gpus > d.expert) : 0;
+  return 1 + refit + (d.tensor > 1) + (d.context > 1) + 2 * (d.replicate > 1) + (gpus / d.tensor > 1) + experts;
 }
 
 void add_processes(Job& job, const Settings& s) {

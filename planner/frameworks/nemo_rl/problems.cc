@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "planner/frameworks/nemo_rl/settings.h"
 
 namespace headroom::nemo_rl {
@@ -14,6 +16,13 @@ Found problem(std::string key, std::string message) {
 std::int64_t model_ranks(const Policy& p) {
   const Megatron& m = p.megatron;
   return p.runs_megatron() ? m.tensor * m.pipeline * m.context : p.dtensor.tensor * p.dtensor.context;
+}
+
+std::int64_t most_experts(const Architecture& model) {
+  std::int64_t most = 0;
+  for (const LayerGroup& group : model.decoder.groups)
+    if (group.layer.mlp.kind == MlpKind::experts) most = std::max(most, group.layer.mlp.experts);
+  return most;
 }
 
 Found backend(const Settings& s, const Policy& p, const std::string& at) {
@@ -37,6 +46,22 @@ Found backend(const Settings& s, const Policy& p, const std::string& at) {
   return {};
 }
 
+/// Automodel deals whole experts out over ranks of the data-parallel group.
+Found dealt_experts(const Policy& p, std::int64_t gpus, const std::string& at) {
+  const std::int64_t ranks = p.dtensor.expert, experts = most_experts(*p.architecture);
+  const std::string key = at + "dtensor_cfg.expert_parallel_size";
+  if (experts == 0) return problem(key, fmt::format("expected 1: {} has no routed experts", p.model));
+  if (gpus % ranks != 0)
+    return problem(key, fmt::format("expected a divisor of the {} GPUs of the training, found {}", gpus, ranks));
+  if (experts % ranks != 0)
+    return problem(key, fmt::format("expected a divisor of the {} routed experts, found {}", experts, ranks));
+  if (p.dtensor.tensor > 1)
+    return problem(at + "dtensor_cfg.tensor_parallel_size",
+                   fmt::format("expected 1 beside expert_parallel_size {}: Automodel's own mixtures are not cut, found {}",
+                               ranks, p.dtensor.tensor));
+  return {};
+}
+
 Found groups(const Settings& s, const Policy& p, const std::string& at) {
   const std::int64_t gpus = s.train_gpus(), ranks = model_ranks(p);
   const std::string key = at + (p.runs_megatron() ? "megatron_cfg.tensor_model_parallel_size"
@@ -49,6 +74,8 @@ Found groups(const Settings& s, const Policy& p, const std::string& at) {
     return problem(key, fmt::format("expected a product of parallel sizes that divides the {} GPUs of the "
                                     "training, found {}",
                                     gpus, ranks));
+  if (p.dtensor.deals_experts())
+    if (Found found = dealt_experts(p, gpus, at)) return found;
   const std::int64_t data = gpus / ranks;
   if (p.global_batch % data != 0)
     return problem(

@@ -50,15 +50,16 @@ void check_words(Values& v, Settings& s) {
                 fmt::format("expected full or selective, found {}", p.megatron.granularity.substr(0, 80)));
     if (p.megatron.enabled && (p.megatron.deepep || p.megatron.dispatcher == "flex"))
       s.assumptions.push_back(at + "megatron_cfg.moe_enable_deepep: DeepEP's own buffers are not counted");
-    if (p.dtensor.enabled && p.dtensor.activation_checkpointing && (!p.dtensor.second || !s.since(0, 6)))
+    if (p.dtensor.enabled && p.dtensor.activation_checkpointing && !p.dtensor.deals_experts() &&
+        (!p.dtensor.second || !s.since(0, 6)))
       s.assumptions.push_back(at +
                               "dtensor_cfg.activation_checkpointing: this worker recomputes norms, attention and MLP one "
                               "by one; they are taken as one layer, which keeps less");
-    if (p.dtensor.enabled && p.dtensor.expert > 1)
-      s.assumptions.push_back(
-          at +
-          "dtensor_cfg.expert_parallel_size: experts are taken as cut over all GPUs and gathered "
-          "layer by layer, which takes more than dealing them out");
+    if (p.dtensor.deals_experts())
+      s.assumptions.push_back(at +
+                              "dtensor_cfg.expert_parallel_size: experts get their tokens through DeepEP, whose own "
+                              "buffers are not counted; weights and Adam's states are bfloat16, as Automodel "
+                              "initialises its own mixtures");
   };
   precision(s.policy, "policy.");
   if (s.algorithm == Algorithm::ppo) precision(s.value, "value.");

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "planner/frameworks/nemo_rl/adapters.h"
 #include "planner/frameworks/nemo_rl/job.h"
 
 namespace headroom::nemo_rl {
@@ -37,6 +38,29 @@ void set_batches(const Settings& s, Role& role, const Policy& p, bool megatron) 
   role.packed = p.packing.enabled || p.dynamic.enabled;
 }
 
+/// TransformerEngine's FusedAdam: moments in fp32 unless told otherwise; one step counter for all.
+void set_fused_adam(Role& role, const Policy& p) {
+  const auto moment = [](std::string_view word) {
+    if (word.starts_with("torch.")) word.remove_prefix(6);
+    return parse_dtype(word).value_or(DType::fp32);
+  };
+  const DType first = moment(p.moments), second = moment(p.square_moments);
+  role.optimizer.implementation = OptimizerImplementation::apex;
+  role.optimizer.states = element_size(first) > element_size(second) ? first : second;
+  if (!p.keeps_master || role.precision.weights == DType::fp32) return;
+  role.optimizer.master_bytes = p.keeps_remainders && role.precision.weights == DType::bf16 ? 2 : 4;
+}
+
+/// Automodel's own mixtures: weights are kept in the dtype that their initialisation has by default, bf16, whatever
+/// they are loaded in; autocast is off, tables are units of their own, and units stay gathered until their backward.
+void set_dealt_experts(Role& role, const Dtensor& d) {
+  role.precision.weights = role.precision.gradients = DType::bf16;
+  role.precision.autocast = false;
+  role.parallel.expert = d.expert;
+  role.sharding.reshard_after_forward = false;
+  role.sharding.head_wrapped = true;
+}
+
 void set_dtensor(const Settings& s, Role& role, const Policy& p, bool trained) {
   const Dtensor& d = p.dtensor;
   const bool fsdp1 = !d.enabled;
@@ -59,6 +83,7 @@ void set_dtensor(const Settings& s, Role& role, const Policy& p, bool trained) {
     if (d.replicate > 1) role.sharding.group = s.train_gpus() / d.tensor / d.context / d.replicate;
     if (trained && d.activation_checkpointing) role.recompute.kind = RecomputeKind::full;
     role.fused_kernels = d.liger;
+    if (d.deals_experts()) set_dealt_experts(role, d);
   }
   role.attention =
       role.packed || s.generates() ? AttentionImplementation::flash_varlen : AttentionImplementation::sdpa;
@@ -72,11 +97,12 @@ void set_dtensor(const Settings& s, Role& role, const Policy& p, bool trained) {
       Document::scalar(p.fused).as_bool().value_or(false)     ? OptimizerImplementation::fused
       : Document::scalar(p.foreach_).as_bool().value_or(true) ? OptimizerImplementation::foreach_
                                                               : OptimizerImplementation::loop;
+  if (p.optimizer.find("FusedAdam") != std::string::npos) set_fused_adam(role, p);
   if (role.sharding.cpu_offload) role.optimizer.implementation = OptimizerImplementation::cpu;
   if (!d.enabled || !d.lora.enabled) return;
   LoraSpec lora;
   lora.rank = d.lora.dim;
-  lora.targets = d.lora.all_linear ? std::vector<std::string>{"all-linear"} : d.lora.targets;
+  lora.targets = adapter_targets(d.lora, *p.architecture);
   lora.dtype = DType::fp32;
   role.lora = lora;
 }

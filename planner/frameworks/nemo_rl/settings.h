@@ -33,7 +33,7 @@ struct Budget {
 struct Lora {
   bool enabled = false, all_linear = true;
   std::int64_t dim = 8;
-  std::vector<std::string> targets;
+  std::vector<std::string> targets{}, excluded{};
 };
 
 /// The FSDP2 workers.
@@ -46,6 +46,9 @@ struct Dtensor {
   bool liger = false;
   Lora lora;
   std::string allocator_settings;
+
+  /// Experts lie whole on ranks that share them.
+  bool deals_experts() const { return enabled && second && expert > 1; }
 };
 
 struct Megatron {
@@ -109,6 +112,9 @@ struct Policy {
   Budget packing, dynamic;
   std::string optimizer = "torch.optim.AdamW";
   std::string foreach_, fused;
+  // TransformerEngine's FusedAdam: its moments' dtypes, and whether it keeps fp32 weights, or what bf16 lacks of them.
+  std::string moments, square_moments;
+  bool keeps_master = false, keeps_remainders = false;
   Dtensor dtensor;
   Megatron megatron;
   Generation generation;

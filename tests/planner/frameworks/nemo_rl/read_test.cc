@@ -145,6 +145,47 @@ TEST(NemoRead, GuidesWordsAreAnsweredWithTheRealKeys) {
   EXPECT_EQ(read("mixed_precision=fp16")->job.role("actor")->precision.compute, DType::fp16);
 }
 
+TEST(NemoRead, AutomodelDealsExpertsOut) {
+  const std::vector<std::string> experts = {"policy.model_name=Qwen/Qwen3-30B-A3B", "policy.dtensor_cfg.expert_parallel_size=4"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), experts.begin(), experts.end());
+    return more;
+  };
+  const Job job = nemo_job("0.7.0", experts);
+  const Role& actor = *job.role("actor");
+  EXPECT_EQ(actor.parallel.expert, 4);
+  EXPECT_EQ(actor.precision.weights, DType::bf16) << "whatever they are loaded in";
+  EXPECT_FALSE(actor.precision.autocast);
+  EXPECT_FALSE(actor.sharding.reshard_after_forward);
+  EXPECT_EQ(job.process("trainer")->communicators, 2 + 2) << "the experts' ranks, and those that have the same ones";
+  // The first worker knows nothing of experts.
+  const Job first = nemo_job("0.7.0", with({"policy.dtensor_cfg._v2=false"}));
+  EXPECT_EQ(first.role("actor")->parallel.expert, 1);
+  EXPECT_EQ(first.role("actor")->precision.weights, DType::fp32);
+  EXPECT_THAT(nemo_complaint("0.7.0", with({"policy.dtensor_cfg.expert_parallel_size=3"})),
+              HasSubstr("expert_parallel_size: expected a divisor of the 8 GPUs"));
+  EXPECT_THAT(nemo_complaint("0.7.0", with({"policy.dtensor_cfg.tensor_parallel_size=2"})),
+              HasSubstr("tensor_parallel_size: expected 1 beside expert_parallel_size 4"));
+  EXPECT_THAT(nemo_complaint("0.7.0", {"policy.dtensor_cfg.expert_parallel_size=4"}),
+              HasSubstr("expected 1: Qwen/Qwen2.5-7B has no routed experts"));
+}
+
+TEST(NemoRead, FusedAdamHasStatesOfItsOwn) {
+  const auto optimizer = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"policy.model_name=Qwen/Qwen3-30B-A3B", "policy.dtensor_cfg.expert_parallel_size=8",
+                               "policy.optimizer.name=transformer_engine.pytorch.optimizers.fused_adam.FusedAdam"});
+    return nemo_job("0.7.0", std::move(more)).role("actor")->optimizer;
+  };
+  EXPECT_EQ(optimizer({}).states, DType::fp32);
+  EXPECT_EQ(optimizer({}).master_bytes, 0);
+  const std::string half = "policy.optimizer.kwargs.exp_avg_dtype=torch.bfloat16";
+  EXPECT_EQ(optimizer({half}).states, DType::fp32) << "the second moment's is wider";
+  EXPECT_EQ(optimizer({half, "policy.optimizer.kwargs.exp_avg_sq_dtype=torch.bfloat16"}).states, DType::bf16);
+  EXPECT_EQ(optimizer({"policy.optimizer.kwargs.master_weights=true"}).master_bytes, 4);
+  EXPECT_EQ(optimizer({"policy.optimizer.kwargs.master_weights=true",
+                       "policy.optimizer.kwargs.store_param_remainders=true"}).master_bytes, 2);
+}
+
 TEST(NemoRead, SupervisedAndPreferenceRunsHaveNoEngine) {
   const std::string body = R"(
 policy:
