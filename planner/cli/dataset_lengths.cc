@@ -70,17 +70,18 @@ std::string dataset_of(const std::string& path) {
   return "";
 }
 
-/// Whether the actor's answers are like those that were measured.
-bool answers_plainly(const ReadJob& read) {
+const Role* actor_of(const ReadJob& read) {
   const Role* actor = nullptr;
   for (const Role& role : read.job.roles)
     if (role.trained && (actor == nullptr || role.name == "actor")) actor = &role;
-  if (actor == nullptr || !actor->model) return false;
-  const std::string name = small(actor->model_name);
-  const auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
+  return actor;
+}
+
+/// Whether a model's answers are like those that were measured: it chats, and does not think first.
+bool answers_plainly(const std::string& model) {
+  const auto has = [&](std::string_view part) { return model.find(part) != std::string::npos; };
   const bool chats = has("instruct") || has("chat") || has("-it");
-  const bool thinks = has("think") || has("reason") || has("-r1") || has("qwq");
-  return chats && !thinks && static_cast<double>(actor->model->parameters()) >= kLeastAnswering;
+  return chats && !has("think") && !has("reason") && !has("-r1") && !has("qwq");
 }
 
 struct Known {
@@ -88,18 +89,27 @@ struct Known {
   std::string source;
 };
 
-std::optional<Known> known_of(const std::string& dataset) {
+/// What is known of `dataset` with `model` (its name in small letters), or with those that most files are about.
+std::optional<Known> known_of(const std::string& dataset, const std::string& model, bool large) {
   for (const EmbeddedFile& data : embedded_lengths()) {
     if (std::filesystem::path(data.path).stem() != dataset) continue;
     const Result<Document> file = parse_document(data.text, std::string(data.path));
     if (!file) return std::nullopt;
-    const auto number = [&](const char* key) {
-      const Document* found = file->find(key);
-      return found == nullptr ? 0.0 : found->as_double().value_or(0);
+    const auto number = [](const Document& map, const char* key, double fallback = 0) {
+      const Document* found = map.find(key);
+      return found == nullptr ? fallback : found->as_double().value_or(fallback);
     };
     const Document* source = file->find("source");
-    return Known{number("rows"),   number("prompt"),     number("response"),
-                 number("spread"), number("prompt_max"), source == nullptr ? "" : source->text()};
+    Known out{number(*file, "rows"),   number(*file, "prompt"),     large ? number(*file, "response") : 0,
+              number(*file, "spread"), number(*file, "prompt_max"), source == nullptr ? "" : source->text()};
+    if (const Document* models = file->find("models"))
+      for (const Document& one : models->items()) {
+        const Document* name = one.find("name");
+        if (name == nullptr || model.find(name->text()) == std::string::npos) continue;
+        out.prompt = number(one, "prompt", out.prompt);
+        out.response = number(one, "response", out.response);
+      }
+    return out;
   }
   return std::nullopt;
 }
@@ -126,10 +136,16 @@ std::optional<Lengths> lengths_of_data(const ReadJob& read) {
   Lengths out;
   double rows = 0, longest = 0;
   bool longest_known = true;
+  const Role* actor = actor_of(read);
+  if (actor == nullptr || !actor->model) return std::nullopt;
+  const std::string model = small(actor->model_name);
+  const bool large = static_cast<double>(actor->model->parameters()) >= kLeastAnswering;
+  bool answers = answers_plainly(model);
   const std::vector<std::string> datasets = training_data(read);
   for (const std::string& dataset : datasets) {
-    const std::optional<Known> known = known_of(dataset);
+    const std::optional<Known> known = known_of(dataset, model, large);
     if (!known) return std::nullopt;
+    answers = answers && known->response > 0;
     rows += known->rows;
     out.mean_prompt += known->rows * known->prompt;
     out.mean_response += known->rows * known->response;
@@ -140,7 +156,7 @@ std::optional<Lengths> lengths_of_data(const ReadJob& read) {
   }
   if (rows <= 0) return std::nullopt;
   out.mean_prompt /= rows;
-  out.mean_response = answers_plainly(read) ? out.mean_response / rows : 0;
+  out.mean_response = answers ? out.mean_response / rows : 0;
   if (out.mean_prompt > static_cast<double>(caps.prompt_length) ||
       out.mean_response > static_cast<double>(caps.response_length))
     return std::nullopt;

@@ -15,7 +15,8 @@ std::vector<std::string> training_data(const ReadJob& read);
 
 /// Lengths of the run's sequences, where all datasets that it trains on are known (configs/lengths): prompts of
 /// their mean length; responses too, where the model is one whose answers are known, which is a chat model of a
-/// billion parameters or more that does not think first. Else responses are as long as their cap. Several datasets
+/// billion parameters or more that does not think first, or one that the file names (`models`, by a part of the name).
+/// Else responses are as long as their cap. Several datasets
 /// count by their sizes. Nothing where a dataset is not known, or a cap lies below the mean.
 std::optional<Lengths> lengths_of_data(const ReadJob& read);
 

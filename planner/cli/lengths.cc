@@ -149,7 +149,8 @@ Result<Figures> figures_of(const Document& document, const Batch& caps, const st
   bool lists = false;
   for (const auto& [key, value] : document.entries()) {
     if (key == "source") figures.source = value.text();
-    if (key == "source" || key == "rows") continue;  // rows: how much of a mixture a dataset is
+    // rows: how much of a mixture a dataset is; models: what is known with others (dataset_lengths.h)
+    if (key == "source" || key == "rows" || key == "models") continue;
     const auto place =
         std::find_if(places.begin(), places.end(), [&](const Place& one) { return one.key == key; });
     if (place == places.end()) {
