@@ -40,7 +40,10 @@ Releases ranges(std::string_view text) {
   return out;
 }
 
-using Table = std::unordered_map<std::string_view, Releases>;
+struct Row {
+  Releases having = 0, null = 0;
+};
+using Table = std::unordered_map<std::string_view, Row>;
 
 const Table& table() {
   static const Table table = [] {
@@ -52,7 +55,10 @@ const Table& table() {
         text.remove_prefix(std::min(line.size() + 1, text.size()));
         const std::size_t blank = line.find(' ');
         if (line.empty() || line.front() == '#' || blank == std::string_view::npos) continue;
-        out.emplace(line.substr(0, blank), ranges(line.substr(blank + 1)));
+        const std::string_view columns = line.substr(blank + 1);
+        const std::size_t second = columns.find(' ');
+        const Releases null = second == std::string_view::npos ? 0 : ranges(columns.substr(second + 1));
+        out.emplace(line.substr(0, blank), Row{ranges(columns.substr(0, second)), null});
       }
     }
     return out;
@@ -86,13 +92,18 @@ Releases all_releases() {
 
 Releases releases_with(std::string_view key) {
   const auto found = table().find(key);
-  if (found != table().end()) return found->second;
+  if (found != table().end()) return found->second.having;
   for (std::size_t dot = key.find('.'); dot != std::string_view::npos; dot = key.find('.', dot + 1))
     if (unlisted(key.substr(0, dot))) {
       const auto section = table().find(key.substr(0, dot));
-      return section == table().end() ? all_releases() : section->second;
+      return section == table().end() ? all_releases() : section->second.having;
     }
   return 0;
+}
+
+Releases releases_open_to(std::string_view key) {
+  const auto found = table().find(key);
+  return found == table().end() ? 0 : found->second.null;
 }
 
 std::string describe(Releases releases) {

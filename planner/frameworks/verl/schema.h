@@ -20,6 +20,9 @@ Releases all_releases();
 /// never had. Keys below profilers and the like count as their section does.
 Releases releases_with(std::string_view key);
 
+/// Of those, the releases in which it is null unless it is set: there Hydra takes `+key` as well as `key`.
+Releases releases_open_to(std::string_view key);
+
 /// "before 0.6.0", "of 0.9.0 and later", "of 0.5.0 to 0.7.1".
 std::string describe(Releases releases);
 

@@ -44,6 +44,9 @@ constexpr std::array kPrograms = {
     Clue{"main_ppo_split", "", kOldest, {0, 8, 0}},
 };
 
+/// Keys of recipes that the trainer's own configuration got later (DAPO and what builds on it).
+constexpr std::array kRecipeKeys = {std::string_view("data.gen_batch_size"), std::string_view("algorithm.filter_groups")};
+
 /// What a training run must say from a release on: a launch that leaves it out is meant for an older one.
 struct Demand {
   std::string_view key;
@@ -105,6 +108,13 @@ Releases developed_between(const std::string& development) {
   return (now | (now >> 1) | (now << 1)) & all_releases();
 }
 
+/// Whether a recipe's own configuration adds `key` to the trainer's, whatever the release.
+bool added_by_recipe(const std::string& key, const std::string& program) {
+  return program.find("recipe.") != std::string::npos &&
+         std::any_of(kRecipeKeys.begin(), kRecipeKeys.end(),
+                     [&](std::string_view one) { return key == one || key.starts_with(std::string(one) + "."); });
+}
+
 std::vector<Vote> votes_of(const Layers& layers, const ReleaseClues& clues) {
   std::vector<Vote> votes;
   std::set<std::string> added;
@@ -113,10 +123,10 @@ std::vector<Vote> votes_of(const Layers& layers, const ReleaseClues& clues) {
     const std::string key = word.substr(1, word.find('=') - 1);
     added.insert(key);
     const Releases having = releases_with(key);
-    if (having != 0) vote(votes, "+" + key, all_releases() & ~having);
+    if (having != 0) vote(votes, "+" + key, (all_releases() & ~having) | releases_open_to(key));
   }
   for (const Layers::Leaf& leaf : layers.given_leaves()) {
-    if (leaf.value->is_null() || added.contains(leaf.key)) continue;
+    if (leaf.value->is_null() || added.contains(leaf.key) || added_by_recipe(leaf.key, clues.program)) continue;
     vote(votes, leaf.key, releases_with(leaf.key));
   }
   for (const Clue& clue : kClues)

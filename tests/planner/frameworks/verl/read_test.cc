@@ -64,6 +64,24 @@ TEST(VerlVersion, ALaunchWithoutWhatLaterReleasesDemandIsOlder) {
   EXPECT_EQ(to_string(launched("trainer: {use_v1: true}", "verl.trainer.main_ppo").version), "0.9.0");
 }
 
+/// DAPO's recipe had its keys before the trainer's own configuration got them.
+TEST(VerlVersion, KeysOfARecipeTellNothingOfTheTrainers) {
+  const auto launched = [](const char* program) {
+    const char* const yaml = "{data: {gen_batch_size: 8}, algorithm: {filter_groups: {enable: true, metric: acc}}}";
+    return to_string(verl::infer_version(layers_of(yaml), {.program = program}).version);
+  };
+  EXPECT_EQ(launched("recipe.dapo.main_dapo"), "0.5.0");
+  EXPECT_EQ(launched("verl.trainer.main_ppo"), "0.9.0");
+}
+
+/// Hydra takes `+key` where the key is null in the configuration.
+TEST(VerlVersion, APlusSaysNothingOfKeysThatAreNull) {
+  Layers layers;
+  const std::string word = "+actor_rollout_ref.actor.megatron.override_transformer_config.recompute_method=uniform";
+  ASSERT_TRUE(layers.apply(*parse_override(word, "run.sh", 1)));
+  EXPECT_EQ(to_string(verl::infer_version(layers, {.words = {word}}).version), "0.9.0");
+}
+
 TEST(VerlVersion, ContradictionsAreToldWithTheirPlace) {
   const auto found = verl::infer_version(layers_of("trainer: {use_v1: true}\nray_init: {num_cpus: 4}\n"));
   EXPECT_EQ(found.version, (Version{0, 9, 0}));
