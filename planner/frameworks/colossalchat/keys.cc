@@ -86,7 +86,7 @@ constexpr Flag kBoostedFlags[] = {
     {kAll, "grad_checkpoint", FIELD(bool, checkpointing), "false"},
     {kAll, "use_flash_attn", FIELD(bool, flash), "false"},
     {kAll, "lora_config", FIELD(T, lora_config)},
-    {kPpo, "lora_rank", FIELD(I, lora_rank), "0", Effect::modelled, "", 0, 65536},
+    {kAll, "lora_rank", FIELD(I, lora_rank), "0", Effect::modelled, "", 0, 65536},
     {kAll, "pretrain", FIELD(T, pretrain)},
     {kRl, "rm_pretrain", FIELD(T, reward_pretrain)},
     {kPpo, "no_neural_reward_model", FIELD(bool, no_reward_model), "false"},
@@ -151,9 +151,11 @@ std::vector<R> rows_of(Program program) {
     add(flag, gpt ? "gpt2" : flag.fallback, later && program == Program::ppo ? kCollects : settings::kFirst,
         first ? kCollects : kBoosted);
   }
-  for (const Flag& flag : kBoostedFlags)
-    add(flag, flag.name == "mixed_precision" && program == Program::sft ? "bf16" : flag.fallback, kBoosted,
-        settings::kNever);
+  for (const Flag& flag : kBoostedFlags) {
+    const bool rank = flag.name == "lora_rank" && program != Program::ppo, file = flag.name == "lora_config";
+    add(flag, flag.name == "mixed_precision" && program == Program::sft ? "bf16" : flag.fallback,
+        file ? kLoraFiles : kBoosted, rank ? kLoraFiles : settings::kNever);
+  }
   out.push_back({.key = "headroom.gpu",
                  .member = [](Settings& s) -> std::string& { return s.gpu; },
                  .fallback = "null",

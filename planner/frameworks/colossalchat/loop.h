@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "planner/frameworks/colossalchat/supervised_loop.h"
 #include "simulator/trainer/loop.h"
 
 namespace headroom::colossalchat {
@@ -92,6 +93,6 @@ class BoostedLoop : public ChatLoop {
 };
 
 extern const LoopKind kCoatiLoop, kBoostedLoop;
-inline constexpr const LoopKind* kLoops[] = {&kCoatiLoop, &kBoostedLoop};
+inline constexpr const LoopKind* kLoops[] = {&kCoatiLoop, &kBoostedLoop, &kSupervisedLoop};
 
 }  // namespace headroom::colossalchat

@@ -46,8 +46,9 @@ constexpr std::array kClues = {
     Clue{"max_timesteps", kFirst, {0, 3, 0}},   Clue{"update_timesteps", kFirst, {0, 3, 0}},
     Clue{"prompt_path", kFirst, {0, 3, 0}},     Clue{"merge_lora_weights", {0, 3, 3}, kBoosted},
     Clue{"num_collect_steps", {0, 3, 0}, kNever},
+    Clue{"lora_config", kLoraFiles, kNever},
 };
-constexpr std::array kReleases = {Release{0, 2, 8}, Release{0, 3, 1}, Release{0, 3, 3}, kNewestCoati, Release{0, 4, 9}, kHead};
+constexpr std::array kReleases = {Release{0, 2, 8}, Release{0, 3, 1}, Release{0, 3, 3}, kNewestCoati, Release{0, 4, 2}, Release{0, 4, 9}, kHead};
 
 bool has(const shell::Launch& launch, std::string_view flag) {
   return std::any_of(launch.words.begin(), launch.words.end(), [&](const shell::Word& word) {
@@ -71,7 +72,7 @@ const JobInput::File* launch_file(const JobInput& input) {
   return nullptr;
 }
 
-Release infer_release(const Layers& layers, bool coati, std::string& because) {
+Release infer_release(const Layers& layers, bool coati, Program program, std::string& because) {
   Release oldest = coati ? kReleases.front() : kBoosted, until = coati ? kBoosted : kNever;
   because = coati ? "--strategy" : "--plugin";
   for (const Clue& clue : kClues) {
@@ -79,6 +80,11 @@ Release infer_release(const Layers& layers, bool coati, std::string& because) {
     if (clue.since > oldest || clue.until < until) because += fmt::format(", --{}", clue.flag);
     oldest = std::max(oldest, clue.since);
     until = std::min(until, clue.until);
+  }
+  // PPO's kept its flag.
+  if (!coati && program != Program::ppo && layers.given("lora_rank")) {
+    until = std::min(until, kLoraFiles);
+    because += ", --lora_rank";
   }
   Release found = oldest;
   for (const Release& release : kReleases)
@@ -126,6 +132,11 @@ void check(Values& v, Settings& s) {
     if (s.memory_fraction < 1)
       s.assumptions.push_back(fmt::format("the allocator stops at {} of the card, which --budget can state", s.memory_fraction));
     return;
+  }
+  constexpr Release kBoth{0, 4, 1};
+  if (s.program == Program::sft && s.lora_rank > 0 && s.checkpointing && s.release < kBoth) {
+    v.without_effect("grad_checkpoint", "it is switched off with adapters");
+    s.checkpointing = false;
   }
   check_word(v, "plugin", s.plugin, {"gemini", "gemini_auto", "zero2", "zero2_cpu", "3d", "ddp"});
   check_word(v, "mixed_precision", s.precision, {"fp16", "bf16"});
@@ -223,7 +234,7 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   std::string because = "stated";
   const bool coati = program.coati && (!program.boosted || (layers.given("strategy") || !layers.given("plugin")));
   if (s.versions.framework.empty())
-    s.release = infer_release(layers, coati, because);
+    s.release = infer_release(layers, coati, s.program, because);
   else
     s.release = *parse_version(s.versions.framework);
   s.versions.framework = to_string(s.release);

@@ -75,6 +75,7 @@ Role make_role(const Settings& s, const std::string& name) {
   role.model = name == "critic" || name == "reward" ? s.critic_model : s.model;
   role.model_name = name == "critic" || name == "reward" ? s.reward_pretrain : s.pretrain;
   if (s.rl()) role.loop = s.coati() ? &kCoatiLoop : &kBoostedLoop;
+  if (s.follows_sequences()) role.loop = &kSupervisedLoop;
   set_sharding(s, role);
   if (s.parallel()) role.parallel.tensor = s.tensor;
   role.attention = s.coati()  ? AttentionImplementation::eager

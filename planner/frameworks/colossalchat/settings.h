@@ -17,6 +17,8 @@ using settings::Release;
 /// `--strategy`; since 0.3.7 they take `--plugin`.
 
 inline constexpr Release kHead{0, 5, 1}, kBoosted{0, 3, 7}, kNewestCoati{0, 3, 6};
+/// Adapters are told by a JSON file (--lora_config) instead of a rank.
+inline constexpr Release kLoraFiles{0, 4, 3};
 
 enum class Program {
   ppo,
@@ -64,6 +66,8 @@ struct Settings : settings::TableSettings {
   bool has_reference() const {
     return rl() || ((program == Program::dpo || program == Program::kto) && !no_reference);
   }
+  /// Learns given sequences by language-model heads, since 0.3.7 (supervised_loop.h).
+  bool follows_sequences() const { return !coati() && !rl() && program != Program::rm; }
   bool gemini() const { return coati() ? strategy.find("gemini") != std::string::npos : plugin.starts_with("gemini"); }
   bool parallel() const { return !coati() && plugin == "3d"; }
   bool narrow() const { return precision == "fp16"; }

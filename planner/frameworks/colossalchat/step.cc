@@ -111,9 +111,25 @@ class StepMaker : public StepBuilder {
   }
 
   void supervised() {
+    if (!s_.follows_sequences()) {
+      phase(PhaseKind::train_actor);
+      act(Verb::train, "actor");
+      return;
+    }
+    for (std::int64_t i = 0; i < std::min(kShownMicroBatches, s_.accumulation); ++i) micro_batch();
+  }
+
+  void micro_batch() {
+    const bool odds = s_.program == Program::orpo, passes = s_.program == Program::kto;
+    if (s_.program != Program::sft) {
+      phase(PhaseKind::train_actor, "policy_forward");
+      if (passes) call("actor", "forward_kl");
+      call("actor", odds ? "forward_labelled" : "forward_policy");
+    }
     if (exists("ref")) {
       phase(PhaseKind::ref_logprob);
-      act(Verb::forward, "ref");
+      if (passes) call("ref", "forward_kl");
+      call("ref", "forward_reference");
     }
     phase(PhaseKind::train_actor);
     act(Verb::train, "actor");
