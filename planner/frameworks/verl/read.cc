@@ -123,7 +123,23 @@ Status name_engine(Layers& layers, const Version& version, std::vector<std::stri
   return {};
 }
 
-Result<ReadJob> read(const JobInput& input, const JobOptions& given) {
+/// Hydra takes no key of a section that the configuration lacks: Megatron's stand in its own configuration only.
+void refuse_missing_sections(Values& values, const Laid& laid, const Settings& s) {
+  if (laid.program != "verl.trainer.main_ppo" || s.actor.strategy == Strategy::megatron) return;
+  for (const std::string section : {"actor_rollout_ref.actor.megatron", "actor_rollout_ref.ref.megatron", "critic.megatron"}) {
+    for (const std::string& word : laid.words) {
+      if (!word.starts_with(section + ".")) continue;
+      values.fail_at(word.substr(0, word.find('=')),
+                     fmt::format("verl's configuration for FSDP has no section {}, so Hydra stops; start with {}", section,
+                                 s.after(0, 7, 1) ? "model_engine=megatron (or --config-name=ppo_megatron_trainer)"
+                                                  : "--config-name=ppo_megatron_trainer"));
+      return;
+    }
+  }
+}
+
+/// The run as its release makes it; `older`: those that it may be of too, where nothing states the release.
+Result<ReadJob> read_once(const JobInput& input, const JobOptions& given, std::vector<Version>& older) {
   HEADROOM_ASSIGN(Laid laid, lay(input, given));
   Layers& layers = laid.layers;
   JobOptions options = given;
@@ -161,7 +177,8 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& given) {
       std::string because = hints.verl.empty() && hints.vllm.empty() ? "" : hints.because + ", ";
       because += inferred.because.empty() ? "the newest known; no key tells" : inferred.because;
       assumptions.push_back(fmt::format("verl {} ({})", to_string(version), because));
-      if (inferred.oldest) out.alternatives.push_back(to_string(*inferred.oldest));
+      older = inferred.older;
+      if (!older.empty()) out.alternatives.push_back(to_string(older.back()));
     }
     if (stated.vllm.empty()) stated.vllm = hints.vllm;
   }
@@ -190,6 +207,7 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& given) {
        .words = laid.words},
       settings->not_modelled);
   warn_of_unknown_changes(values, options, version);
+  refuse_missing_sections(values, laid, *settings);
   HEADROOM_TRY(values.status());
   Result<Job> job = make_job(*settings);
   if (!job) {
@@ -206,6 +224,32 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& given) {
   out.overrides = settings::effective_overrides(options, kOptions);
   out.settings = std::move(settings);
   return out;
+}
+
+/// What a release refuses is no run of it: then it is one of the newest older release that its keys allow and that
+/// takes it.
+Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
+  std::vector<Version> older, none;
+  Result<ReadJob> newest = read_once(input, options, older);
+  if (newest) return newest;
+  for (const Version& release : older) {
+    JobOptions as = options;
+    as.versions.framework = to_string(release);
+    Result<ReadJob> out = read_once(input, as, none);
+    if (!out) continue;
+    const Error& refused = newest.error();
+    out->job.assumptions.insert(
+        out->job.assumptions.begin(),
+        fmt::format("verl {} (the newest that has its keys and does not refuse it)", to_string(release)));
+    out->warnings.push_back({.file = refused.file,
+                             .line = refused.line,
+                             .key = refused.key,
+                             .message = fmt::format("{}: newer releases than {} refuse it; read as that one "
+                                                    "(headroom.versions.verl says which)",
+                                                    refused.message, to_string(release))});
+    return out;
+  }
+  return newest;
 }
 
 const Settings& settings_of(const ReadJob& read) {

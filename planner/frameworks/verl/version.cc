@@ -153,12 +153,6 @@ std::optional<Version> newest_of(Releases releases) {
   return found;
 }
 
-Version oldest_of(Releases releases) {
-  for (std::size_t i = 0; i < schema_releases().size(); ++i)
-    if (((releases >> i) & 1) != 0) return schema_releases()[i];
-  return kOldest;
-}
-
 /// Of `releases`, those whose image is no newer than that vLLM; the oldest one when all are.
 Releases with_vllm(Releases releases, const Version& vllm) {
   Releases out = 0;
@@ -224,7 +218,9 @@ InferredVersion infer_version(const Layers& layers, const ReleaseClues& clues) {
   if (vllm) out.because = fmt::format("vLLM {}", clues.vllm);
   const std::string why = because_of(votes, vllm ? agreeing : chosen);
   if (!why.empty()) out.because += (out.because.empty() ? "" : ", ") + why;
-  if (!vllm && oldest_of(agreeing) != out.version) out.oldest = oldest_of(agreeing);
+  if (!vllm)
+    for (std::size_t i = schema_releases().size(); i-- > 0;)
+      if (((agreeing >> i) & 1) != 0 && schema_releases()[i] < out.version) out.older.push_back(schema_releases()[i]);
   const Releases taken = release_bit(out.version);
   const auto agrees =
       std::find_if(votes.begin(), votes.end(), [&](const Vote& one) { return (one.releases & taken) != 0; });

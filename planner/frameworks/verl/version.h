@@ -24,7 +24,7 @@ struct InferredVersion {
   Version version = kNewest;
   std::string because;            ///< the clues, for the list of assumptions; empty: none
   std::vector<Notice> conflicts;  ///< clues that contradict each other
-  std::optional<Version> oldest;  ///< the oldest release that agrees as well, when another than `version`
+  std::vector<Version> older;     ///< older releases that agree as well, newest first
 };
 
 /// What stands around the keys and narrows the releases.

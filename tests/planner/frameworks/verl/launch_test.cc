@@ -60,6 +60,34 @@ TEST(VerlLaunch, TakesAModelBelowAnUnknownFolder) {
               HasSubstr("give --env MODEL=VALUE"));
 }
 
+/// A release that refuses a launch is not the one that it was written for, where others have its keys too.
+TEST(VerlLaunch, IsOfTheNewestReleaseThatTakesIt) {
+  const std::string text = "python3 -m verl.trainer.main_ppo" + std::string(kWords) +
+                           " data.train_batch_size=24 actor_rollout_ref.actor.ppo_mini_batch_size=24"
+                           " actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=3";  // 4 do not divide 3 log-probs
+  const auto read = script(text);
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_LT(settings(read).version, (Version{0, 9, 0}));
+  EXPECT_THAT(read->warnings.back().message, HasSubstr("newer releases than"));
+  JobOptions stated;
+  stated.versions.framework = "0.9.0";
+  EXPECT_THAT(complaint(text, stated), HasSubstr("expected a divisor of the 3 sequences"));
+}
+
+/// Only the configuration for Megatron has its sections; without it Hydra stops.
+TEST(VerlLaunch, NeedsMegatronsConfigurationForMegatronsKeys) {
+  const std::string start = "python3 -m verl.trainer.main_ppo", key = "actor_rollout_ref.actor.megatron.tensor_model_parallel_size";
+  const std::string words = std::string(kWords) + " " + key + "=2";
+  JobOptions old;
+  old.versions.framework = "0.5.0";
+  EXPECT_THAT(complaint(start + words, old), HasSubstr("start with --config-name=ppo_megatron_trainer"));
+  EXPECT_THAT(complaint(start + words), HasSubstr("model_engine=megatron"));
+  const auto read = script(start + " --config-name=ppo_megatron_trainer" + words, old);
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(settings(read).actor.strategy, verl::Strategy::megatron);
+  EXPECT_TRUE(script("python3 -m their.own_trainer" + words));  // whose configuration nobody knows
+}
+
 TEST(VerlLaunch, ReadsACommand) {
   JobOptions options;
   options.words = {"python3", "-m", "verl.trainer.main_ppo"};

@@ -100,8 +100,8 @@ TEST(VerlVersion, ComesFromWordsWithAndWithoutPlus) {
   EXPECT_EQ(of({"+trainer.use_v1=true"}).version, (Version{0, 8, 0}));
   EXPECT_EQ(of({"trainer.use_v1=true"}).version, (Version{0, 9, 0}));
   EXPECT_EQ(of({"actor_rollout_ref.rollout.name=vllm"}, "recipe.dapo.main_dapo").version, (Version{0, 7, 0}));
-  EXPECT_EQ(of({"data.train_batch_size=8"}).oldest, (Version{0, 3, 0}));
-  EXPECT_EQ(of({"ray_init.num_cpus=8"}).oldest, (Version{0, 4, 0}));
+  EXPECT_EQ(of({"data.train_batch_size=8"}).older.back(), (Version{0, 3, 0}));
+  EXPECT_EQ(of({"ray_init.num_cpus=8"}).older.back(), (Version{0, 4, 0}));
   EXPECT_THAT(of({"ray_init.num_cpus=8"}).because, HasSubstr("ray_init.num_cpus is a key of 0.4.0 to 0.5.0"));
 }
 
