@@ -60,10 +60,9 @@ std::vector<std::string> SettingsReader::each_of(const std::string& key, Words w
 
 void SettingsReader::hardware() {
   s_.gpu = options_.gpu.empty() ? v_.text("headroom.gpu") : options_.gpu;
-  s_.nodes = v_.integer("trainer.nnodes", 1, 1'000'000, 1);
-  s_.gpus_per_node = v_.integer("trainer.n_gpus_per_node", 1, 1024, 8);
-  if (options_.nodes) s_.nodes = *options_.nodes;
-  if (options_.gpus_per_node) s_.gpus_per_node = *options_.gpus_per_node;
+  // What the command line gives need not be known of the launch, whose own is often a cluster's variable.
+  s_.nodes = options_.nodes ? *options_.nodes : v_.integer("trainer.nnodes", 1, 1'000'000, 1);
+  s_.gpus_per_node = options_.gpus_per_node ? *options_.gpus_per_node : v_.integer("trainer.n_gpus_per_node", 1, 1024, 8);
   const std::string device = v_.text("trainer.device", "cuda");
   if (device != "cuda") v_.fail_at("trainer.device", fmt::format("expected cuda, found {}", device));
 }

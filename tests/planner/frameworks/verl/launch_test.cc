@@ -88,6 +88,17 @@ TEST(VerlLaunch, NeedsMegatronsConfigurationForMegatronsKeys) {
   EXPECT_TRUE(script("python3 -m their.own_trainer" + words));  // whose configuration nobody knows
 }
 
+/// A cluster's variables need no value where the command line gives the machines.
+TEST(VerlLaunch, TakesMachinesFromTheCommandLine) {
+  JobOptions options;
+  const std::string text = "python3 -m verl.trainer.main_ppo" + std::string(kWords) + " trainer.nnodes=$SLURM_NNODES";
+  EXPECT_THAT(complaint(text, options), HasSubstr("give --env SLURM_NNODES=VALUE"));
+  options.nodes = 2;
+  const auto read = script(text, options);
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(settings(read).nodes, 2);
+}
+
 TEST(VerlLaunch, ReadsACommand) {
   JobOptions options;
   options.words = {"python3", "-m", "verl.trainer.main_ppo"};
