@@ -77,6 +77,9 @@ Role make_role(const Settings& s, bool trained) {
   return role;
 }
 
+/// Batches of an evaluation that are run: the first, and one that finds the outputs of the one before.
+constexpr int kEvaluated = 2;
+
 class StepMaker : public StepBuilder {
  public:
   explicit StepMaker(const Settings& s) : s_(s) {}
@@ -109,8 +112,13 @@ class StepMaker : public StepBuilder {
 
   PhaseSpec& evaluate(const char* name) {
     PhaseSpec& out = phase(PhaseKind::validate, name);
-    call("actor", "evaluate");
-    if (s_.program == Program::dpo) call("ref", "evaluate");
+    if (s_.program != Program::dpo) {
+      call("actor", "evaluate");
+      return out;
+    }
+    for (int batch = 0; batch < kEvaluated; ++batch)
+      for (const char* role : {"actor", "ref"}) call(role, "evaluate_pair");
+    call("actor", "end_evaluation");
     return out;
   }
 

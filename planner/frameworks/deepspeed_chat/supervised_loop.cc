@@ -57,11 +57,39 @@ void SupervisedLoop::evaluate(Experience& e) {
   model().options().training = role().trained;
 }
 
+void SupervisedVariables::Output::take(Tensor made, tape::KvCache with) {
+  logits = std::move(made);
+  cache.clear();
+  cache = std::move(with);
+}
+
+/// One batch of one model; the second to see it forms the log-probs of both.
+void SupervisedLoop::evaluate_pair(Experience& e) {
+  const tape::GradMode no_grad(tape_, false);
+  const tape::ComponentScope component(tape_, Component::temporaries);
+  SupervisedVariables& v = variables(e);
+  model().options().training = false;
+  tape::ModelInput input = batch_of(context_.forward_batch, e.prompt);
+  tape::KvCache cache;
+  input.cache = &cache;
+  Tensor logits = model().forward(input);
+  model().options().training = role().trained;
+  (role().trained ? v.evaluated : v.evaluated_reference).take(std::move(logits), std::move(cache));
+  if (role().trained) return;
+  for (const SupervisedVariables::Output* output : {&v.evaluated, &v.evaluated_reference})
+    const Tensor sums = tape::sum(trainer::token_logprobs(output->logits, input.ids, role().loss), 2u, false);
+}
+
+void SupervisedLoop::end_evaluation(Experience& e) {
+  for (SupervisedVariables::Output* output : {&variables(e).evaluated, &variables(e).evaluated_reference})
+    output->take({});
+}
+
 void SupervisedLoop::forward_policy(Experience& e) {
   SupervisedVariables& v = variables(e);
   const tape::ComponentScope component(tape_, Component::activations);
   tape::ModelInput input = batch_of(context_.micro_batch, e.prompt);
-  v.policy = model().forward(input);
+  v.outputs.take(model().forward(input));
   v.ids = input.ids;
 }
 
@@ -69,15 +97,18 @@ void SupervisedLoop::forward_reference(Experience& e) {
   const tape::GradMode no_grad(tape_, false);
   SupervisedVariables& v = variables(e);
   tape::ModelInput input = batch_of(v.ids.size(0), v.ids.size(1));
-  v.reference = model().forward(input);
+  tape::KvCache cache;
+  input.cache = &cache;
+  Tensor logits = model().forward(input);
+  v.reference.take(std::move(logits), std::move(cache));
 }
 
 Tensor SupervisedLoop::preference_loss(SupervisedVariables& v) {
-  Tensor own = tape::sum(trainer::token_logprobs(v.policy, v.ids, role().loss), 2u, false);
+  Tensor own = tape::sum(trainer::token_logprobs(v.outputs.logits, v.ids, role().loss), 2u, false);
   Tensor reference;
   {
     const tape::GradMode no_grad(tape_, false);
-    reference = tape::sum(trainer::token_logprobs(v.reference, v.ids, role().loss), 2u, false);
+    reference = tape::sum(trainer::token_logprobs(v.reference.logits, v.ids, role().loss), 2u, false);
   }
   return pairwise(tape::mul_scalar(tape::sub(std::move(own), std::move(reference))));
 }
@@ -90,7 +121,7 @@ Tensor SupervisedLoop::loss(Experience& e) {
   Tensor loss;
   if (role().head == HeadKind::language_model) {
     loss = trainer::causal_lm_loss(outputs, input.ids);
-    v.outputs = tape::detach(outputs);  // the last batch's go as these take their name
+    v.outputs.take(tape::detach(outputs));  // the last batch's go as these take their name
     return loss;
   }
   return pairwise(tape::select(outputs, 1, outputs.size(1) - 1));
@@ -113,7 +144,8 @@ void SupervisedLoop::train(Experience& e) {
   store_.backward(value);
   empty_after_micro_batch();
   if (last) store_.step();
-  tape::drop(v.policy, v.reference, v.ids);
+  if (v.outputs.logits.defined()) v.outputs.logits = tape::detach(v.outputs.logits);
+  v.ids.reset();
   if (context_.repeat != nullptr) *context_.repeat = 1;
 }
 
@@ -126,6 +158,11 @@ constexpr LoopCall kCalls[] = {
      .run = run_call<&SupervisedLoop::evaluate>,
      .work = ModelWork::forward,
      .parts = kWeights},
+    {.name = "evaluate_pair",
+     .run = run_call<&SupervisedLoop::evaluate_pair>,
+     .work = ModelWork::forward,
+     .parts = kWeights},
+    {.name = "end_evaluation", .run = run_call<&SupervisedLoop::end_evaluation>, .after = {"evaluate_pair"}},
     {.name = "forward_policy",
      .run = run_call<&SupervisedLoop::forward_policy>,
      .work = ModelWork::forward,

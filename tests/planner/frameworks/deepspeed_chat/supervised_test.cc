@@ -97,6 +97,28 @@ TEST(DeepSpeedChatSupervised, EvaluationComesFirstAndHoldsTwoBatches) {
   EXPECT_LE(row.peak_allocated - row.allocated_start, 2 * kLogits + 2 * kCache + 8 * kLogits);
 }
 
+/// The reference is not told to leave its cache out: keys and values of its 24 layers stay with its logits.
+TEST(DeepSpeedChatSupervised, DpoHoldsBothModelsOutputs) {
+  const std::string dpo = "deepspeed --num_gpus 2 main.py --data_split 2,4,4 --model_name_or_path facebook/opt-1.3b \\\n"
+                          "  --per_device_train_batch_size 2 --per_device_eval_batch_size 2 --max_seq_len 512 --dtype bf16 \\\n"
+                          "  --beta 0.1 --zero_stage 0";
+  const Job job = job_of(dpo);
+  const Result<Report> report = simulate(job, *load_hardware("h100"));
+  ASSERT_TRUE(report) << report.error().text();
+  constexpr Bytes kLogits = 4 * Bytes{2} * 512 * 50272, kCache = 4 * Bytes{2} * 24 * 2 * 512 * 2048;
+  const ProcessPhase& row = row_of(*report, "train_actor");
+  Bytes first = 0;
+  for (const PhaseReport& phase : report->devices.front().phases)
+    if (phase.phase == "train_actor" && phase.step == 0) first = phase.processes.front().allocated_start;
+  const auto held = static_cast<double>(row.allocated_end - first);
+  const auto states = static_cast<double>(row.at_peak_allocated[Component::optimizer]);
+  const double gradients = 2.0 * static_cast<double>(job.role("actor")->model->parameters());  // stage 0 keeps them
+  EXPECT_NEAR(held - states - gradients, static_cast<double>(2 * kLogits + kCache), 0.1 * static_cast<double>(kCache));
+  // Two batches of both models with both caches, while an evaluation's log-probs are formed.
+  const ProcessPhase& evaluation = row_of(*report, "first_evaluation");
+  EXPECT_GE(evaluation.peak_allocated - evaluation.allocated_start, 3 * (kLogits + kCache));
+}
+
 TEST(DeepSpeedChatSupervised, MicroBatchesAddUpWithoutRunningAllOfThem) {
   const Result<Report> eight = simulate(job_of(kReward + "2 --gradient_accumulation_steps 8"), *load_hardware("h100"));
   const Result<Report> three = simulate(job_of(kReward + "2 --gradient_accumulation_steps 3"), *load_hardware("h100"));
