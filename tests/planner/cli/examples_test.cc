@@ -16,11 +16,11 @@ using ::testing::StartsWith;
 
 using Words = std::vector<std::string>;
 
-/// Every file under configs/examples.
+/// Every file under configs/examples but those that another one includes.
 Words examples() {
   Words out;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(test::source("configs/examples")))
-    if (entry.is_regular_file()) out.push_back(entry.path());
+    if (entry.is_regular_file() && entry.path().parent_path().filename() != "included") out.push_back(entry.path());
   EXPECT_GE(out.size(), 10u);
   return out;
 }
@@ -72,6 +72,7 @@ std::string knob_of(const std::string& path) {
                                                        {"colossalchat/gpt2-", "strategy"},
                                                        {"colossalchat/opt-", "strategy"},
                                                        {"examples/colossalchat/", "plugin"},
+                                                       {"chatlearn/llama-2-7b-ppo", "free_memory_reward"},
                                                        {"examples/trl/", "micro_batch"}};
   for (const auto& [folder, knob] : knobs)
     if (path.find(folder) != std::string::npos) return knob;

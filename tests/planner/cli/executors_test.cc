@@ -20,6 +20,7 @@ std::vector<std::string> runs() {
   std::vector<std::string> out;
   for (const char* folder : {"configs/examples", "tests/data/deepspeed", "tests/data/trl", "tests/data/rlhf"})
     for (const auto& entry : std::filesystem::recursive_directory_iterator(test::source(folder))) {
+      if (entry.path().parent_path().filename() == "included") continue;  // no runs of their own
       const bool wanted = entry.path().extension() == ".yaml" ||
                           (entry.path().extension() == ".json" && entry.file_size() > 0);
       if (wanted) out.push_back(entry.path().string());
