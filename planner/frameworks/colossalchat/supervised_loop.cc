@@ -24,11 +24,14 @@ const std::uint16_t kBatch = tape::operation_name("batch");
 /// Families whose heads' products Transformers up to 4.44 gives back as they are; all others' it widens to fp32.
 constexpr std::array<std::string_view, 5> kNarrowLogits = {"gpt2", "opt", "bloom", "gpt_neox", "falcon"};
 
-bool widens(const std::string& family) {
-  return std::find(kNarrowLogits.begin(), kNarrowLogits.end(), family) == kNarrowLogits.end();
-}
-
 }  // namespace
+
+Tensor returned_logits(const tape::Model& model, Tensor logits) {
+  const std::string& family = model.architecture().family;
+  if (std::find(kNarrowLogits.begin(), kNarrowLogits.end(), family) != kNarrowLogits.end()) return logits;
+  const tape::ComponentScope component(logits.tape(), Component::logits);
+  return tape::to(std::move(logits), DType::fp32);
+}
 
 /// Sets RoleContext::repeat for a scope: the second micro-batch of a step stands for all between the first and the last.
 class SupervisedLoop::Standing {
@@ -75,11 +78,7 @@ Tensor SupervisedLoop::logits(const Tensor& ids) {
   input.padded = role().padded;
   tape::KvCache cache;
   if (!role().trained) input.cache = &cache;
-  Tensor out = model().forward(input);
-  if (widens(model().architecture().family)) {
-    const tape::ComponentScope component(tape_, Component::logits);
-    out = tape::to(std::move(out), DType::fp32);
-  }
+  Tensor out = returned_logits(model(), model().forward(input));
   cache.clear();
   return out;
 }

@@ -6,6 +6,9 @@
 
 namespace headroom::colossalchat {
 
+/// A model's logits as Transformers up to 4.44 gives them back: in fp32, but for a few older families.
+tape::Tensor returned_logits(const tape::Model& model, tape::Tensor logits);
+
 /// Of the micro-batches of an optimizer step so many are run: the first, one in between that stands for the others, and
 /// the last.
 inline constexpr std::int64_t kShownMicroBatches = 3;

@@ -99,6 +99,19 @@ TEST(ColossalChatSupervised, WidensLogitsAsTransformersOf2024) {
   EXPECT_NEAR(held("Qwen/Qwen2.5-0.5B", 151936), 4 + 2 + 2 + 2, 0.05);
 }
 
+/// So it is with PPO's scoring: parts of both models' logits, then joined.
+TEST(ColossalChatSupervised, ScoresWithWideLogitsToo) {
+  const auto held = [](const std::string& model, double width) {
+    const Report report = report_of("colossalai run --nproc_per_node 2 train_ppo.py --plugin zero2 --mixed_precision bf16 "
+                                    "--experience_batch_size 4 --train_batch_size 4 --max_length 512 --max_seq_len 128 "
+                                    "--num_collect_steps 1 --num_update_steps 1 --use_flash_attn --pretrain " +
+                                    model + " --rm_pretrain " + model);
+    const ProcessPhase* row = last(report, "gather_logprobs");
+    return static_cast<double>(row->peak_allocated - row->allocated_start) / (4 * 512 * width);
+  };
+  EXPECT_NEAR(held("Qwen/Qwen2.5-0.5B", 151936) / held("facebook/opt-350m", 50272), 2, 0.1);
+}
+
 /// Of many micro-batches three are run, whose seconds stand for all.
 TEST(ColossalChatSupervised, RunsThreeOfManyMicroBatches) {
   const std::string orpo = "colossalai run --nproc_per_node 2 train_orpo.py --pretrain Qwen/Qwen2.5-0.5B";
