@@ -46,13 +46,19 @@ Executor searching_executor() {
 
 search::Executors planning_executors() {
   const auto shelf = std::make_shared<Shelf>();
-  const auto recalling = [shelf](bool keeps_cache) -> Executor {
-    return [shelf, keeps_cache](const Job& job, const Hardware& hardware) {
-      if (!closed_form::recalls(job)) return closed_form::estimate(job, hardware);
-      return run_on_device(job, hardware, closed_form::recalled(shelf->book(hardware), keeps_cache), "closed_form");
+  search::Executors out;
+  out.quick = [shelf](const Job& job, const Hardware& hardware) {
+    if (!closed_form::recalls(job)) return closed_form::estimate(job, hardware);
+    return run_on_device(job, hardware, closed_form::recalled(shelf->book(hardware)), "closed_form");
+  };
+  out.exact = simulating_executor();
+  out.own = [shelf](std::span<const std::string> phases) -> Executor {
+    return [shelf, phases = std::vector(phases.begin(), phases.end())](const Job& job, const Hardware& hardware) {
+      return run_on_device(job, hardware, closed_form::recalled_phases(shelf->book(hardware), phases), "closed_form",
+                           true);
     };
   };
-  return {.quick = recalling(true), .exact = simulating_executor(), .own = recalling(false)};
+  return out;
 }
 
 }  // namespace headroom::cli

@@ -84,8 +84,12 @@ Result<Searched> search_run(const Arguments& arguments, const Common& common, St
   HEADROOM_TRY(expect_forms(arguments, out.run));
   HEADROOM_ASSIGN(search::PlanOptions options, plan_options(arguments));
   const Executor exact = executors.exact;
-  for (Executor* one : {&executors.quick, &executors.exact, &executors.own})
-    *one = at_lengths(*one, out.run.read.job.lengths);
+  const Lengths lengths = out.run.read.job.lengths;
+  for (Executor* one : {&executors.quick, &executors.exact}) *one = at_lengths(*one, lengths);
+  if (executors.own)
+    executors.own = [own = executors.own, lengths](std::span<const std::string> phases) {
+      return at_lengths(own(phases), lengths);
+    };
   if (!closed_form::recalls(out.run.read.job)) {
     options.search.most_evaluations = kSlowEvaluations;
     options.search.more_evaluations = kMoreSlowEvaluations;

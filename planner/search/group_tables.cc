@@ -16,21 +16,24 @@ GroupOutcome read(const PhaseGroup& group, const Outcome& outcome, Bytes host_bu
     return out;
   }
   out.spare = std::numeric_limits<Bytes>::max();
-  // What comes after a phase that breaks is missing, in every step.
-  out.state = outcome.breaks ? GroupOutcome::State::unknown : GroupOutcome::State::ran;
+  std::size_t met = 0;
   for (const PhaseOutcome& phase : outcome.phases) {
     if (std::find(group.phases.begin(), group.phases.end(), phase.phase) == group.phases.end()) continue;
+    ++met;
     out.seconds += phase.seconds;
     out.spare = std::min(out.spare, phase.spare);
     out.host_short = out.host_short || (host_budget > 0 && phase.host > host_budget);
-    if (phase.runs_out) out.state = GroupOutcome::State::breaks;
+    out.state = phase.runs_out ? GroupOutcome::State::breaks : out.state;
   }
+  // What comes after a phase that breaks may be missing.
+  if (out.state != GroupOutcome::State::breaks && (!outcome.breaks || met == group.phases.size()))
+    out.state = GroupOutcome::State::ran;
   return out;
 }
 
 }  // namespace
 
-GroupTables::GroupTables(const Space& space, std::vector<PhaseGroup> groups, Evaluate own, Bytes host_budget)
+GroupTables::GroupTables(const Space& space, std::vector<PhaseGroup> groups, EvaluateGroup own, Bytes host_budget)
     : space_(space),
       groups_(std::move(groups)),
       own_(std::move(own)),
@@ -77,20 +80,21 @@ bool GroupTables::known(std::size_t g, const Point& projected) const {
   return at != tables_[g].end();
 }
 
-/// Every group's entry that a run of `point` tells. A refusal tells nobody's.
-void GroupTables::take(const Point& point, const Outcome& outcome) {
-  if (!outcome.valid) return;
-  for (std::size_t g = 0; g < groups_.size(); ++g) {
-    const GroupOutcome one = read(groups_[g], outcome, host_budget_);
-    if (one.state != GroupOutcome::State::unknown) tables_[g].try_emplace(project(g, point), one);
+/// The group's entry, as a run of `point` tells it; and of phases that break, which decide what others see.
+void GroupTables::take(std::size_t g, const Point& point, const Outcome& outcome) {
+  if (!outcome.valid) return;  // a refusal tells nothing
+  for (std::size_t other = 0; other < groups_.size(); ++other) {
+    const GroupOutcome one = read(groups_[other], outcome, host_budget_);
+    const bool tells = other == g ? one.state != GroupOutcome::State::unknown : one.state == GroupOutcome::State::breaks;
+    if (tells) tables_[other].try_emplace(project(other, point), one);
   }
 }
 
-std::vector<Outcome> GroupTables::run(const std::vector<Point>& points) {
-  std::vector<Outcome> outcomes = own_(points);
+std::vector<Outcome> GroupTables::run(std::size_t g, const std::vector<Point>& points) {
+  std::vector<Outcome> outcomes = own_(g, points);
   for (std::size_t i = 0; i < points.size(); ++i) {
     runs_ += outcomes[i].valid ? 1 : 0;
-    take(points[i], outcomes[i]);
+    take(g, points[i], outcomes[i]);
   }
   return outcomes;
 }
@@ -107,11 +111,9 @@ void GroupTables::prepare(std::span<const Key> keys) {
     if (!known(one.first, one.second)) missing.insert(std::move(one));
   }
   for (std::size_t a = 0; a < anchors_.size() && !missing.empty(); ++a) {
-    std::vector<Point> points;
-    for (const Key& key : missing) points.push_back(whole(key.first, key.second, anchors_[a]));
-    std::sort(points.begin(), points.end());
-    points.erase(std::unique(points.begin(), points.end()), points.end());
-    run(points);
+    std::map<std::size_t, std::set<Point>> points;
+    for (const auto& [g, projected] : missing) points[g].insert(whole(g, projected, anchors_[a]));
+    for (const auto& [g, of_group] : points) run(g, {of_group.begin(), of_group.end()});
     std::erase_if(missing, [&](const Key& key) { return known(key.first, key.second); });
   }
   for (const Key& key : missing) repair(key.first, key.second);
@@ -135,7 +137,7 @@ std::optional<Point> GroupTables::broken_by(std::size_t g, const Point& point) c
 /// reason that nothing has helped against before is not tried again.
 void GroupTables::repair(std::size_t g, const Point& projected) {
   const Point base = whole(g, projected, current_);
-  const Outcome first = run({base}).front();
+  const Outcome first = run(g, {base}).front();
   const std::optional<Point> broken = first.valid ? broken_by(g, base) : std::nullopt;
   const bool hopeless = broken ? broken_.contains({g, *broken}) : refusals_.contains(first.refusal);
   GroupOutcome none;
@@ -146,7 +148,7 @@ void GroupTables::repair(std::size_t g, const Point& projected) {
       if (value == base[i]) continue;
       Point point = base;
       point[i] = value;
-      if (run({point}).front().valid) none.state = GroupOutcome::State::unknown;
+      if (run(g, {point}).front().valid) none.state = GroupOutcome::State::unknown;
       if (!known(g, projected)) continue;
       add_anchor(point);
       return;

@@ -29,12 +29,16 @@ struct GroupOutcome {
   bool fits() const { return state == State::ran && spare >= 0 && !host_short; }
 };
 
-/// Tables of every group, filled as they are asked for. An entry is read off one run of a whole configuration
-/// in which the other dimensions lie where the framework takes them.
+/// Outcomes of `points` for the phases of group `g`, such that a phase depends on what touches it alone. What they
+/// say of other phases counts for nothing.
+using EvaluateGroup = std::function<std::vector<Outcome>(std::size_t g, std::span<const Point> points)>;
+
+/// Tables of every group, filled as they are asked for. An entry is read off one run of a configuration in which
+/// the other dimensions lie where the framework takes them.
 class GroupTables {
  public:
-  /// `own` runs whole configurations such that a phase depends on what touches it alone. References outlive it.
-  GroupTables(const Space& space, std::vector<PhaseGroup> groups, Evaluate own, Bytes host_budget);
+  /// References outlive it.
+  GroupTables(const Space& space, std::vector<PhaseGroup> groups, EvaluateGroup own, Bytes host_budget);
 
   std::size_t groups() const { return groups_.size(); }
   const PhaseGroup& group(std::size_t g) const { return groups_[g]; }
@@ -64,15 +68,15 @@ class GroupTables {
 
  private:
   Point whole(std::size_t g, const Point& projected, const Point& anchor) const;
-  void take(const Point& point, const Outcome& outcome);
+  void take(std::size_t g, const Point& point, const Outcome& outcome);
   bool known(std::size_t g, const Point& projected) const;
   void repair(std::size_t g, const Point& projected);
   std::optional<Point> broken_by(std::size_t g, const Point& point) const;
-  std::vector<Outcome> run(const std::vector<Point>& points);
+  std::vector<Outcome> run(std::size_t g, const std::vector<Point>& points);
 
   const Space& space_;
   std::vector<PhaseGroup> groups_;
-  Evaluate own_;
+  EvaluateGroup own_;
   Bytes host_budget_ = 0;
   std::vector<std::map<Point, GroupOutcome>> tables_;  ///< by projected point
   std::vector<Point> anchors_;

@@ -187,9 +187,14 @@ Status add_nearest(const Setup& setup, const Space& space, const Findings& findi
 /// Decides the whole space by tables. The winner and, of it, the version with the fewest changes become choices.
 Status prove(const Setup& setup, const Space& space, const Executors& executors, const PlanOptions& options,
              Plan& plan) {
-  const Evaluator own(setup, space, executors.own), quick(setup, space, executors.quick);
-  const Evaluator exact(setup, space, executors.exact);
-  GroupTables tables(space, phase_groups(setup.read->job, space), std::cref(own), setup.limits.host_budget);
+  const Evaluator quick(setup, space, executors.quick), exact(setup, space, executors.exact);
+  const std::vector<PhaseGroup> groups = phase_groups(setup.read->job, space);
+  std::vector<Executor> own;
+  for (const PhaseGroup& group : groups) own.push_back(executors.own(group.phases));
+  const auto evaluate_group = [&](std::size_t g, std::span<const Point> points) {
+    return Evaluator(setup, space, own[g])(points);
+  };
+  GroupTables tables(space, groups, evaluate_group, setup.limits.host_budget);
   Prover prover(space, tables, std::cref(quick), std::cref(exact), options.proof);
   plan.proof = prover.run();
   if (!plan.proof->winning) return {};

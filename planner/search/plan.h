@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,9 +49,10 @@ struct Plan {
 struct Executors {
   Executor quick;  ///< never more memory than `exact` finds
   Executor exact;  ///< decides what fits
-  /// As `quick`, with phases that depend on nothing but what touches them, so that the whole space can be decided by
-  /// tables (`Prover`). Empty: not known for this run.
-  Executor own = {};
+  /// As `quick` for a look at some phases alone, which then depend on nothing but what touches them, so that the
+  /// whole space can be decided by tables (`Prover`). What it says of other phases counts for nothing. Empty: not
+  /// known for this run.
+  std::function<Executor(std::span<const std::string> phases)> own = {};
 };
 
 struct PlanOptions {

@@ -228,15 +228,16 @@ Result<RoleCosts::Part> CostBook::find(Job part, std::int64_t rank, bool last_of
 }
 
 Result<RoleCosts> CostBook::costs(const Job& job, const Process& process, const Role& role,
-                                  std::int64_t rank) {
+                                  std::int64_t rank, RolePasses passes) {
   const std::vector<Role> roles = roles_on(job, role);
   RoleCosts out;
   HEADROOM_ASSIGN(out.residency, find(residency_part(job, process, roles), rank, false));
   const std::optional<Action> forward = forward_of(job, roles);
-  if (forward) {
+  out.trains = trains(job, role);
+  if (forward && passes.forward) {
     HEADROOM_ASSIGN(out.forward, find(forward_part(job, process, roles, *forward), rank, true));
   }
-  if (trains(job, role)) {
+  if (out.trains && passes.training) {
     HEADROOM_ASSIGN(out.training, find(training_part(job, process, roles, forward), rank, true));
   }
   return out;

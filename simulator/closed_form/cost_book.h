@@ -21,6 +21,12 @@ struct RoleCosts {
   Part forward;
   /// The first and the second training, on the real micro-batches.
   Part training;
+  bool trains = false;
+};
+
+/// Passes over the real micro-batches that somebody asks for.
+struct RolePasses {
+  bool forward = true, training = true;
 };
 
 /// Whether an action takes part in the residency part: switching the allocator's settings does not.
@@ -31,9 +37,10 @@ class CostBook {
  public:
   explicit CostBook(const Hardware& hardware) : hardware_(hardware) {}
 
-  /// The costs of `role` (with roles that share its weights) in `job` on GPU `rank` of its pool. Errors: what
-  /// no program covers.
-  Result<RoleCosts> costs(const Job& job, const Process& process, const Role& role, std::int64_t rank = 0);
+  /// The costs of `role` (with roles that share its weights) in `job` on GPU `rank` of its pool; parts that
+  /// `passes` leaves out are null. Errors: what no program covers.
+  Result<RoleCosts> costs(const Job& job, const Process& process, const Role& role, std::int64_t rank = 0,
+                          RolePasses passes = {});
 
   std::int64_t programs_run() const { return programs_run_; }
 

@@ -1,7 +1,10 @@
 #include "simulator/closed_form/recalled_trainer.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "simulator/closed_form/trainer_books.h"
@@ -9,10 +12,15 @@
 namespace headroom::closed_form {
 namespace {
 
+/// Passes over micro-batches.
+using Passes = std::set<std::pair<Verb, std::string>>;
+
 class RecalledTrainer final : public TrainerProcess {
  public:
-  RecalledTrainer(const Job& job, const Process& process, CostBook& book, std::int64_t rank, bool keeps_cache)
-      : job_(job), process_(process), book_(book), rank_(rank), keeps_cache_(keeps_cache) {}
+  /// Without `passes` all run, and reserved memory stays until something empties the cache.
+  RecalledTrainer(const Job& job, const Process& process, CostBook& book, std::int64_t rank,
+                  std::optional<Passes> passes)
+      : job_(job), process_(process), book_(book), rank_(rank), passes_(std::move(passes)) {}
 
   Status act(const Action& action, int step) override {
     if (action.role.empty() || !costs_something(action.verb)) return {};
@@ -38,7 +46,7 @@ class RecalledTrainer final : public TrainerProcess {
     // What the last pass left goes as the next one begins.
     if (real != nullptr) {
       unit->left = {};
-      books_.hold(live(), host(), !keeps_cache_);
+      books_.hold(live(), host(), !keeps_cache());
     }
     Breakdown peak = live(), host_peak = books_.host();
     peak[Component::temporaries] += rise;
@@ -48,7 +56,7 @@ class RecalledTrainer final : public TrainerProcess {
     if (real != nullptr) unit->left = left_by(*real, cost, action.verb == Verb::train);
     unit->held = cost.held;
     unit->host_held = cost.host_held;
-    books_.hold(live(), host(), cost.empties_cache || !keeps_cache_);
+    books_.hold(live(), host(), cost.empties_cache || !keeps_cache());
     seconds_ += seconds;
     return {};
   }
@@ -92,8 +100,8 @@ class RecalledTrainer final : public TrainerProcess {
     const Role* whole = job_.role(owner);
     if (whole == nullptr) return fail("no role is named " + owner);
     Unit unit;
-    HEADROOM_ASSIGN(unit.costs, book_.costs(job_, process_, *whole, rank_));
-    unit.trained = unit.costs.training != nullptr;
+    HEADROOM_ASSIGN(unit.costs, book_.costs(job_, process_, *whole, rank_, wanted(owner)));
+    unit.trained = unit.costs.trains;
     return &units_.emplace(owner, std::move(unit)).first->second;
   }
 
@@ -104,6 +112,20 @@ class RecalledTrainer final : public TrainerProcess {
     Bytes most = 0;
     for (const ActionCost& cost : *part) most = std::max(most, cost.active_rise - cost.rise);
     return most;
+  }
+
+  bool keeps_cache() const { return !passes_; }
+
+  /// Which passes of a role and of those on its weights are asked for.
+  RolePasses wanted(const std::string& owner) const {
+    if (!passes_) return {};
+    RolePasses out{.forward = false, .training = false};
+    for (const auto& [verb, name] : *passes_) {
+      const Role* role = job_.role(name);
+      if (name != owner && (role == nullptr || role->shares_weights_of != owner)) continue;
+      (verb == Verb::train ? out.training : out.forward) = true;
+    }
+    return out;
   }
 
   /// The record of a pass over the real micro-batches; null for other actions.
@@ -145,7 +167,7 @@ class RecalledTrainer final : public TrainerProcess {
   const Process& process_;
   CostBook& book_;
   std::int64_t rank_;
-  bool keeps_cache_;
+  std::optional<Passes> passes_;
   std::map<std::string, Unit> units_;
   TrainerBooks books_;
   Bytes buffer_ = 0;  ///< that passes grow and leave, until the optimizer is offloaded
@@ -165,13 +187,43 @@ bool recalls(const Job& job) {
   return engines && !inside && !own_loop;
 }
 
-MakeTrainer recalled(std::shared_ptr<CostBook> book, bool keeps_cache) {
-  return [book = std::move(book), keeps_cache, program = program_over(Fidelity::live_bytes)](
+namespace {
+
+/// Passes of the phases of these names; all, where what one grows others find.
+Passes passes_of(const Job& job, const std::set<std::string>& phases) {
+  const bool shares = std::any_of(job.roles.begin(), job.roles.end(), [](const Role& role) {
+    return role.sharding.kind == ShardingKind::megatron;
+  });
+  Passes out;
+  for (const std::vector<PhaseSpec>* list : {&job.start, &job.step})
+    for (const PhaseSpec& phase : *list) {
+      const std::string shown = phase.name.empty() ? name(phase.kind) : phase.name;
+      if (!shares && !phases.contains(shown) && !phases.contains(phase.within)) continue;
+      for (const Action& action : phase.actions)
+        if (action.verb == Verb::train || action.verb == Verb::forward) out.emplace(action.verb, action.role);
+    }
+  return out;
+}
+
+MakeTrainer recalling(std::shared_ptr<CostBook> book, std::function<std::optional<Passes>(const Job&)> passes) {
+  return [book = std::move(book), passes = std::move(passes), program = program_over(Fidelity::live_bytes)](
              const Job& job, const Process& process, const Pool& pool, const Hardware& hardware,
              std::int64_t rank) -> Result<std::unique_ptr<TrainerProcess>> {
     if (!recalls(job)) return program(job, process, pool, hardware, rank);
-    return std::make_unique<RecalledTrainer>(job, process, *book, rank, keeps_cache);
+    return std::make_unique<RecalledTrainer>(job, process, *book, rank, passes(job));
   };
+}
+
+}  // namespace
+
+MakeTrainer recalled(std::shared_ptr<CostBook> book) {
+  return recalling(std::move(book), [](const Job&) { return std::nullopt; });
+}
+
+MakeTrainer recalled_phases(std::shared_ptr<CostBook> book, std::span<const std::string> phases) {
+  return recalling(std::move(book), [names = std::set<std::string>(phases.begin(), phases.end())](const Job& job) {
+    return std::optional(passes_of(job, names));
+  });
 }
 
 }  // namespace headroom::closed_form

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <string>
 
 #include "simulator/closed_form/cost_book.h"
 #include "simulator/phases/trainer_process.h"
@@ -15,10 +17,13 @@ namespace headroom::closed_form {
 /// Allocated peaks come to what the whole program gives, within 1 % (pipelines: 4 %, for a buffer that roles
 /// share and grow inside their passes); reserved may miss one FSDP1 unit, which a forward after a training has
 /// in flight beyond what the parts show.
-/// `keeps_cache`: reserved memory stays until something empties the cache, as it does. Without it nothing stays
-/// cached after an action, so that what a phase takes depends on its own actions alone: never more than it
-/// really takes.
-MakeTrainer recalled(std::shared_ptr<CostBook> book, bool keeps_cache = true);
+MakeTrainer recalled(std::shared_ptr<CostBook> book);
+
+/// The same for one look at some `phases` (by the names that reports show), in which they depend on their own
+/// actions alone: nothing stays cached after an action, so that a phase never takes more than it really takes, and
+/// passes over micro-batches of other phases are left out. Where Megatron's roles share a buffer that passes of
+/// every phase grow, all phases run.
+MakeTrainer recalled_phases(std::shared_ptr<CostBook> book, std::span<const std::string> phases);
 
 /// Whether `recalled` knows the job's trainers by their parts: engines make the batches. A program that
 /// generates inside the trainer, and one whose roles run a loop of their own (loop_kind.h), tie their roles

@@ -64,14 +64,16 @@ Result<Report> run_on_device(const Job& job, const Hardware& hardware, Machine& 
   HEADROOM_TRY(validate_job(job));
   std::vector<GpuRun> runs(1);
   HEADROOM_ASSIGN(runs.front(),
-                  run_gpu(job, hardware, program_on(machine), gpu_kinds(job).front(), &machine));
+                  run_gpu(job, hardware, program_on(machine), gpu_kinds(job).front(), {.machine = &machine}));
   return report_of(job, "gpu", std::move(runs));
 }
 
 Result<Report> run_on_device(const Job& job, const Hardware& hardware, const MakeTrainer& make_trainer,
-                             std::string executor) {
+                             std::string executor, bool goes_on_without_engines) {
   HEADROOM_TRY(validate_job(job));
-  HEADROOM_ASSIGN(std::vector<GpuRun> runs, run_gpus(job, hardware, make_trainer, gpu_kinds(job)));
+  HEADROOM_ASSIGN(std::vector<GpuRun> runs,
+                  run_gpus(job, hardware, make_trainer, gpu_kinds(job),
+                           {.goes_on_without_engines = goes_on_without_engines}));
   return report_of(job, std::move(executor), std::move(runs));
 }
 

@@ -359,11 +359,10 @@ Status PhaseInterpreter::act_engine(RunningEngine& e, const Action& action, Phas
   Breakdown others = occupancy_.now();
   others -= occupancy_.held(e.slot);
   HEADROOM_ASSIGN(const EngineProcess::Effect effect, e.state.act(action.verb, others.total()));
-  if (const auto failure = e.state.failure()) {
-    engine_failed(e, *failure, report);
-    return {};
-  }
-  if (action.verb == Verb::generate)
+  const auto failure = e.state.failure();
+  if (failure && (!goes_on_ || action.verb == Verb::start_engine)) engine_failed(e, *failure, report);
+  if (failed_) return {};
+  if (action.verb == Verb::generate && !failure)
     spend(rollout_seconds(job_, *e.engine, e.state.account(), hardware_), report);
   if (machine_ != nullptr) {
     HEADROOM_ASSIGN(const bool held,
@@ -384,19 +383,23 @@ void PhaseInterpreter::engine_failed(const RunningEngine& e, std::string why, Ph
   row.process = e.name;
   row.roles = {e.engine->role};
   row.out_of_memory = std::move(why);
-  failed_ = true;
+  failed_ = !goes_on_;
 }
 
 Result<GpuRun> run_gpu(const Job& job, const Hardware& hardware, const MakeTrainer& make_trainer,
-                       const GpuKind& kind, Machine* machine, bool leave_out_repetitions) {
+                       const GpuKind& kind, GpuRunOptions options) {
   GpuRun out;
   out.report.pool = kind.pool == &job.pools.front() ? "" : kind.pool->name;
   out.report.device = kind.rank;
   out.report.alike = kind.alike;
-  PhaseInterpreter run(job, hardware, make_trainer, *kind.pool, kind.rank + kind.followed, machine);
-  HEADROOM_TRY(run.prepare(leave_out_repetitions));
+  PhaseInterpreter run(job, hardware, make_trainer, *kind.pool, kind.rank + kind.followed, options.machine);
+  if (options.goes_on_without_engines) run.go_on_without_engines();
+  HEADROOM_TRY(run.prepare(options.leave_out_repetitions));
   HEADROOM_ASSIGN(out.report.phases, run.execute());
-  if (run.left_out_wrongly()) return run_gpu(job, hardware, make_trainer, kind, machine, false);
+  if (run.left_out_wrongly()) {
+    options.leave_out_repetitions = false;
+    return run_gpu(job, hardware, make_trainer, kind, options);
+  }
   out.warnings = run.warnings();
   out.report.engines = run.engines();
   out.trainers = run.trainers();
@@ -405,10 +408,10 @@ Result<GpuRun> run_gpu(const Job& job, const Hardware& hardware, const MakeTrain
 
 Result<std::vector<GpuRun>> run_gpus(const Job& job, const Hardware& hardware,
                                      const MakeTrainer& make_trainer, std::span<const GpuKind> kinds,
-                                     bool leave_out_repetitions) {
+                                     GpuRunOptions options) {
   std::vector<GpuRun> runs;
   for (const GpuKind& kind : kinds) {
-    HEADROOM_ASSIGN(GpuRun run, run_gpu(job, hardware, make_trainer, kind, nullptr, leave_out_repetitions));
+    HEADROOM_ASSIGN(GpuRun run, run_gpu(job, hardware, make_trainer, kind, options));
     runs.push_back(std::move(run));
   }
   return runs;

@@ -30,6 +30,8 @@ class PhaseInterpreter {
   PhaseInterpreter(const Job& job, const Hardware& hardware, const MakeTrainer& make_trainer,
                    const Pool& pool, std::int64_t rank, Machine* machine = nullptr);
 
+  /// An engine that does not start does not end the run: it goes on with what little it then holds.
+  void go_on_without_engines() { goes_on_ = true; }
   /// Makes the processes. A job that names none trains in one on its first pool.
   Status prepare(bool leave_out_repetitions = true);
   /// All phases of all steps; afterwards the processes still hold what they hold. Running out of memory ends
@@ -105,6 +107,7 @@ class PhaseInterpreter {
   std::vector<RunningEngine> engines_;
   PhaseRows rows_;
   bool failed_ = false;
+  bool goes_on_ = false;
 };
 
 /// What a run on one kind of GPU tells.
@@ -114,15 +117,22 @@ struct GpuRun {
   std::vector<PhaseInterpreter::Trainer> trainers;
 };
 
+/// How a GPU's run is made.
+struct GpuRunOptions {
+  Machine* machine = nullptr;
+  bool leave_out_repetitions = true;
+  bool goes_on_without_engines = false;  ///< see PhaseInterpreter
+};
+
 /// Interprets all phases on `kind`'s GPU; again with every repetition executed where leaving them out went
 /// wrong. Errors as `run_on_device`.
 Result<GpuRun> run_gpu(const Job& job, const Hardware& hardware, const MakeTrainer& make_trainer,
-                       const GpuKind& kind, Machine* machine = nullptr, bool leave_out_repetitions = true);
+                       const GpuKind& kind, GpuRunOptions options = {});
 
 /// One after the other, each over its own Memory.
 Result<std::vector<GpuRun>> run_gpus(const Job& job, const Hardware& hardware,
                                      const MakeTrainer& make_trainer, std::span<const GpuKind> kinds,
-                                     bool leave_out_repetitions = true);
+                                     GpuRunOptions options = {});
 
 /// The report of all kinds, in order. Devices without phases are left out.
 Report report_of(const Job& job, std::string executor, std::vector<GpuRun> runs);

@@ -91,9 +91,9 @@ Result<std::vector<GpuRun>> run_watched(const Job& job, const Hardware& hardware
     const MakeTrainer make_trainer = program_recorded([&](const Process& process) {
       return &recorders.try_emplace(process.name, RunRecorder::Wanted{.fragmentation = true}).first->second;
     });
-    HEADROOM_TRY(run_gpu(job, hardware, make_trainer, kind, nullptr, leave_out_repetitions));
+    HEADROOM_TRY(run_gpu(job, hardware, make_trainer, kind, {.leave_out_repetitions = leave_out_repetitions}));
     for (auto& [process, recorder] : recorders) recorder.look_again();
-    HEADROOM_ASSIGN(GpuRun run, run_gpu(job, hardware, make_trainer, kind, nullptr, leave_out_repetitions));
+    HEADROOM_ASSIGN(GpuRun run, run_gpu(job, hardware, make_trainer, kind, {.leave_out_repetitions = leave_out_repetitions}));
     runs.push_back(std::move(run));
     for (auto& [process, recorder] : recorders)
       out.push_back({.process = process, .device = kind.rank, .phases = recorder.fragmentation()});
@@ -110,7 +110,7 @@ Result<Report> simulate(const Job& job, const Hardware& hardware, const Simulate
                   options.fragmentation != nullptr
                       ? run_watched(job, hardware, kinds, options.leave_out_repetitions, *options.fragmentation)
                       : run_gpus(job, hardware, program_over(Fidelity::every_allocation), kinds,
-                                 options.leave_out_repetitions));
+                                 {.leave_out_repetitions = options.leave_out_repetitions}));
   const bool recorded = options.events != nullptr || options.snapshot != nullptr;
   if (recorded || options.holders) {
     const Result<Subject> subject = choose(kinds, runs, options);

@@ -82,7 +82,8 @@ MakeTrainer program_recorded(RecorderOf recorder_of);
 MakeTrainer program_on(Machine& machine);
 
 /// `run_on_device` with trainers of the caller's making; `executor` names it in the report.
+/// `goes_on_without_engines`: an engine that does not start is told where that is, and does not end the run.
 Result<Report> run_on_device(const Job& job, const Hardware& hardware, const MakeTrainer& make_trainer,
-                             std::string executor);
+                             std::string executor, bool goes_on_without_engines = false);
 
 }  // namespace headroom

@@ -5,10 +5,10 @@
 #include <map>
 #include <random>
 
+#include "planner/cli/executors.h"
 #include "planner/frameworks/registry.h"
 #include "planner/search/evaluator.h"
 #include "planner/search/phase_groups.h"
-#include "simulator/closed_form/recalled_trainer.h"
 #include "simulator/hardware/library.h"
 #include "tests/support/data.h"
 
@@ -50,12 +50,9 @@ TEST_P(Effects, HoldBetweenRandomNeighbours) {
   setup.limits.card = setup.limits.budget = 1000 * kGiB;  // nothing runs out
   const Space space = make_space(framework.knobs(*read), {}, {}).value();
   const std::vector<PhaseGroup> groups = phase_groups(read->job, space);
-  const MakeTrainer recalled =
-      closed_form::recalled(std::make_shared<closed_form::CostBook>(setup.hardware), false);
-  const Executor executor = [&](const Job& job, const Hardware& hardware) {
-    return run_on_device(job, hardware, recalled, "closed_form");
-  };
-  const Evaluator evaluate(setup, space, executor, 1);
+  const Executors executors = cli::planning_executors();
+  std::vector<Executor> own;
+  for (const PhaseGroup& group : groups) own.push_back(executors.own(group.phases));
   std::mt19937 random(31);
   std::map<std::string, int> held;
   for (int draw = 0; draw < 14; ++draw) {
@@ -69,15 +66,17 @@ TEST_P(Effects, HoldBetweenRandomNeighbours) {
       const std::size_t values = space.dimensions[i].values.size(), first = random() % (values - 1);
       pair[0][i] = static_cast<std::uint16_t>(first);
       pair[1][i] = static_cast<std::uint16_t>(first + 1 + random() % (values - first - 1));
-      const std::vector<Outcome> outcomes = evaluate(pair);
-      if (!outcomes[0].valid || !outcomes[1].valid || outcomes[0].breaks || outcomes[1].breaks) continue;
+      const std::vector<Outcome> whole = Evaluator(setup, space, executors.quick, 1)(pair);
+      if (!whole[0].valid || !whole[1].valid || whole[0].breaks || whole[1].breaks) continue;
       ++held[knob.name];
       std::string where = knob.name + " " + space.dimensions[i].values[pair[0][i]] + " to " +
                           space.dimensions[i].values[pair[1][i]] + " at";
       for (std::size_t k = 0; k < point.size(); ++k)
         where += " " + space.dimensions[k].knob.name + "=" + space.dimensions[k].values[pair[0][k]];
       SCOPED_TRACE(where);
-      for (const PhaseGroup& group : groups) {
+      for (std::size_t g = 0; g < groups.size(); ++g) {
+        const PhaseGroup& group = groups[g];
+        const std::vector<Outcome> outcomes = Evaluator(setup, space, own[g], 1)(pair);
         const DimensionEffect& effect = group.effects[i];
         const std::optional<Sums> earlier = of_group(group, outcomes[0]), later = of_group(group, outcomes[1]);
         ASSERT_EQ(earlier.has_value(), later.has_value());
