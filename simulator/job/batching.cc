@@ -49,6 +49,7 @@ MicroBatches micro_batches(const Job& job, const Role& role, Pass pass, std::int
     result.tokens = result.sequences * length;
   }
   result.valid = result.tokens;
+  result.filled = static_cast<double>(mine * length) / static_cast<double>(result.count * result.tokens);
   if (role.packed) result.tokens = round_up(result.tokens, std::max<std::int64_t>(1, micro.round_to));
   result.tokens_per_rank = ceil_div(result.tokens, split);
   return result;

@@ -211,7 +211,8 @@ Tensor MegatronRole::forward(const Experience&, Output output) {
   stage_->context().training = role().training_mode_forward;
   for (std::int64_t i = 0; i < runs; ++i) {
     // The first one stands for the pipeline's filling too.
-    repeat(i == 0 ? static_cast<double>(role().parallel.pipeline) : static_cast<double>(all - 1));
+    repeat(i == 0 ? static_cast<double>(role().parallel.pipeline)
+                  : std::max(0.0, static_cast<double>(all) * batch.filled - 1));
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
       InFlight piece;
       Tensor hidden = chunk_forward(chunk, piece, batch);
@@ -323,7 +324,8 @@ void MegatronRole::train_mini_batch(double times) {
   const std::int64_t runs = megatron::distinct_micro_batches(p.pipeline, p.virtual_pipeline, all);
   // While the pipeline fills and drains, ranks wait for (stages - 1) / chunks micro-batches.
   const double waits = static_cast<double>(p.pipeline - 1) / static_cast<double>(p.virtual_pipeline);
-  repeat(times * (static_cast<double>(all) + waits) / static_cast<double>(runs));
+  const double filled = static_cast<double>(all) * context_.packed_train.filled;
+  repeat(times * (filled + waits) / static_cast<double>(runs));
   const std::vector<megatron::PipelineStep> steps =
       megatron::pipeline_schedule(p.pipeline, p.virtual_pipeline, stage_->context().options.stage, runs);
   for (std::size_t i = 0; i < steps.size(); ++i) {

@@ -48,12 +48,13 @@ std::vector<PackedLoop::Piece> PackedLoop::forward_pieces() const {
   }
   const std::int64_t all = context_.packed_forward.count, runs = std::min<std::int64_t>(all, 2);
   for (std::int64_t i = 0; i < runs; ++i)
-    out.push_back({context_.packed_forward, i == 0 ? 1 : static_cast<double>(all - 1)});
+    out.push_back({context_.packed_forward,
+                   context_.packed_forward.filled * (i == 0 ? 1 : static_cast<double>(all - 1))});
   return out;
 }
 
-std::vector<std::vector<PackedLoop::Piece>> PackedLoop::train_pieces(std::int64_t batch) const {
-  std::vector<std::vector<Piece>> out;
+std::vector<PackedLoop::MiniBatch> PackedLoop::train_pieces(std::int64_t batch) const {
+  std::vector<MiniBatch> out;
   if (const ListedBatches* known = listed(Pass::train)) {
     std::int64_t left = 0;  // sequences that the running mini-batch still takes
     for (const auto& lengths : known->micro_batches) {
@@ -61,7 +62,7 @@ std::vector<std::vector<PackedLoop::Piece>> PackedLoop::train_pieces(std::int64_
         out.emplace_back();
         left = context_.mini_batch;
       }
-      out.back().push_back({listed_batch(role(), Pass::train, lengths)});
+      out.back().pieces.push_back({listed_batch(role(), Pass::train, lengths)});
       left -= static_cast<std::int64_t>(lengths.size());
     }
     return out;
@@ -72,11 +73,12 @@ std::vector<std::vector<PackedLoop::Piece>> PackedLoop::train_pieces(std::int64_
   // What is kept of every micro-batch grows with their number: all are run.
   const std::int64_t runs = role().loss.keeps_outputs ? all : std::min<std::int64_t>(all, 3);
   for (std::int64_t step = 0; step < std::min<std::int64_t>(steps, 2); ++step) {
-    const double times = step == 0 ? 1 : static_cast<double>(steps - 1);
-    std::vector<Piece>& pieces = out.emplace_back();
+    MiniBatch& mini_batch = out.emplace_back();
+    mini_batch.times = step == 0 ? 1 : static_cast<double>(steps - 1);
+    const double each = mini_batch.times * context_.packed_train.filled;
     for (std::int64_t i = 0; i < runs; ++i)
-      pieces.push_back(
-          {context_.packed_train, i == 1 && runs == 3 && all > 3 ? times * static_cast<double>(all - 2) : times});
+      mini_batch.pieces.push_back(
+          {context_.packed_train, i == 1 && runs == 3 && all > 3 ? each * static_cast<double>(all - 2) : each});
   }
   return out;
 }
@@ -231,13 +233,14 @@ void PackedLoop::run_micro_batch(const MicroBatches& batch, bool last) {
 }
 
 void PackedLoop::train(Experience& experience) {
-  for (const std::vector<Piece>& mini_batch : train_pieces(experience.batch)) {
-    for (std::size_t i = 0; i < mini_batch.size(); ++i) {
-      repeat(mini_batch[i].times);
-      run_micro_batch(mini_batch[i].batch, i + 1 == mini_batch.size());
+  for (const MiniBatch& mini_batch : train_pieces(experience.batch)) {
+    const std::vector<Piece>& pieces = mini_batch.pieces;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      repeat(pieces[i].times);
+      run_micro_batch(pieces[i].batch, i + 1 == pieces.size());
     }
     last_loss_.reset();
-    repeat(mini_batch.front().times);
+    repeat(mini_batch.times);
     store_.step();
     kept_outputs_.clear();
   }

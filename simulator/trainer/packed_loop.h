@@ -32,7 +32,11 @@ class PackedLoop : public Loop {
   };
   const ListedBatches* listed(Pass pass) const;
   std::vector<Piece> forward_pieces() const;
-  std::vector<std::vector<Piece>> train_pieces(std::int64_t batch) const;  ///< by optimizer step
+  struct MiniBatch {
+    std::vector<Piece> pieces;
+    double times = 1;  ///< equal ones that it stands for
+  };
+  std::vector<MiniBatch> train_pieces(std::int64_t batch) const;
   tape::ModelInput packed_input(const MicroBatches& batch);
   Outputs run(const MicroBatches& batch, Entropy entropy);
   tape::Tensor token_logprobs(tape::Tensor logits, const tape::Tensor& labels, bool in_place);
