@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <queue>
 
 namespace headroom::search {
 namespace {
@@ -28,15 +27,21 @@ Box GroupSolver::narrow(std::size_t g, const Box& box) const {
   return out;
 }
 
-const GroupBest& GroupSolver::solve(std::size_t g, const Box& box) {
+const GroupBest& GroupSolver::solve(std::size_t g, const Box& box, double enough) {
   const Box mine = narrow(g, box);
-  const std::size_t shortages = tables_.shortages(g);
-  const auto [at, fresh] = known_[g].try_emplace(mine);
+  const auto [entry, fresh] = known_[g].try_emplace(mine);
+  Progress& known = entry->second;
   // What was found before a shortage was known still holds when it is no shortage itself.
-  const bool holds = !fresh && (at->second.first == shortages || !at->second.second.at ||
-                                !tables_.short_by_exact_run(g, *at->second.second.at));
-  if (!holds) at->second = {shortages, search(g, mine)};
-  return at->second.second;
+  if (!fresh && known.at && known.shortages != tables_.shortages(g) && tables_.short_by_exact_run(g, *known.at)) {
+    const double seconds = known.best.seconds;
+    known = {};
+    push(known, mine, seconds);
+  } else if (fresh) {
+    push(known, mine, 0);
+  }
+  if (!known.best.decided && known.best.seconds <= enough) search(g, known, enough);
+  known.shortages = tables_.shortages(g);
+  return known.best;
 }
 
 /// Of a dimension that only shifts what the group holds, what is left with each of its values: at the run's own
@@ -219,116 +224,108 @@ bool GroupSolver::too_much_host(std::size_t g, const Box& box) {
   return outcome.state == State::ran && outcome.host_short;
 }
 
-GroupBest GroupSolver::search(std::size_t g, const Box& box) {
-  GroupBest out;
-  out.refused = true;
-  std::optional<double> fastest;  // of those that fit
-  std::priority_queue<Node, std::vector<Node>, Later> nodes;
-  std::uint64_t made = 0;
-  nodes.push({box, 0, made++});
-  std::vector<Node> fresh;
-  const auto push_children = [&](const Node& node, std::size_t dimension, bool singly) {
-    const std::uint16_t low = node.box.low[dimension], high = node.box.high[dimension];
-    const auto child = [&](std::uint16_t from, std::uint16_t to) {
-      Box part = node.box;
-      part.low[dimension] = from;
-      part.high[dimension] = to;
-      fresh.push_back({narrow(g, part), node.seconds, made++});
-    };
-    if (singly) {
-      for (std::uint16_t value = low; value <= high; ++value) child(value, value);
-    } else {
-      const auto middle = static_cast<std::uint16_t>((low + high) / 2);
-      child(low, middle);
-      child(static_cast<std::uint16_t>(middle + 1), high);
-    }
-  };
-  while (!nodes.empty() || !fresh.empty()) {
-    if (!fresh.empty()) {
-      // Children are bounded together, so that threads have work.
-      std::vector<GroupTables::Key> asked;
-      for (const Node& node : fresh) {
-        const Corners at = corners(g, node.box);
-        if (at.time_open) continue;
-        asked.emplace_back(g, at.fast);
-        if (!at.memory_open) asked.emplace_back(g, at.frugal);
-      }
-      tables_.prepare(asked);
-      for (Node& node : fresh) nodes.push(std::move(node));
-      fresh.clear();
-    }
-    const Node node = nodes.top();
-    nodes.pop();
-    if (fastest && node.seconds >= *fastest) break;
-    const Corners at = corners(g, node.box);
-    if (at.time_open) {
-      push_children(node, *at.time_open, true);
-      continue;
-    }
-    const bool single = node.box.low == node.box.high;
-    if (const std::optional<Point> least = at.memory_open ? std::nullopt : most_frugal(g, node.box, at)) {
-      if (tables_.at(g, *least).spare < 0) {
-        out.refused = false;
-        continue;
-      }
-      if (tables_.short_by_exact_run(g, *least)) {
-        out.refused = false;
-        out.by_exact_run = true;
-        continue;
-      }
-    }
-    const std::optional<Point> start = fastest_start(g, node.box, at);
-    if (!start) {
-      if (single) {
-        out.refused = out.refused && tables_.at(g, at.fast).state == State::refused;
-        // An earlier phase breaks whatever lies elsewhere: that one's group decides.
-        if (tables_.at(g, at.fast).state == State::unknown && !out.at) out.at = at.fast;
-        continue;
-      }
-      const bool refused = tables_.at(g, at.fast).state == State::refused;
-      const std::optional<std::size_t> to_blame = refused ? refusing(g, node.box, at.fast) : std::nullopt;
-      if (to_blame)
-        push_children(node, *to_blame, true);
-      else if (!refused || tables_.at(g, at.frugal).state != State::refused)
-        push_children(node, *dimension_to_cut(g, node.box, at), false);
-      continue;  // else nothing that moves is taken
-    }
-    const GroupOutcome fast = tables_.at(g, *start);
-    const double bound = std::max(node.seconds, fast.seconds * (1 - at.slack));
-    if (bound > node.seconds && !(fastest && bound >= *fastest)) {
-      nodes.push({node.box, bound, made++});  // others may come first now
-      continue;
-    }
-    if (fastest && bound >= *fastest) continue;
-    const bool inside = at.fast_inside || *start != at.fast;
-    if (inside || single) {
-      bool within = true;
-      for (std::size_t i = 0; i < start->size(); ++i)
-        within = within && (*start)[i] >= node.box.low[i] && (*start)[i] <= node.box.high[i];
-      if (within && fast.fits()) {
-        if (tables_.short_by_exact_run(g, *start)) {
-          out.by_exact_run = true;
-        } else {
-          if (!fastest || fast.seconds < *fastest) {
-            fastest = fast.seconds;
-            out.at = *start;
-          }
-          if (!at.end_open) continue;
-        }
-      }
-    }
-    out.refused = false;
-    if (single || (fast.host_short && too_much_host(g, node.box))) continue;
-    if (fast.fits() && at.end_open)
-      push_children(node, *at.end_open, false);
-    else if (at.memory_open && !fast.fits())
-      push_children(node, *at.memory_open, true);
-    else
-      push_children(node, *dimension_to_cut(g, node.box, at), false);
+void GroupSolver::push(Progress& progress, Box box, double seconds, bool timed) {
+  progress.nodes.push_back({std::move(box), seconds, progress.made++, timed});
+  std::push_heap(progress.nodes.begin(), progress.nodes.end(), Later{});
+}
+
+/// Their fastest choices are run together, so that threads have work.
+void GroupSolver::push_children(std::size_t g, Progress& progress, const Node& node, std::size_t dimension, bool singly) {
+  const int low = node.box.low[dimension], high = node.box.high[dimension], middle = (low + high) / 2;
+  std::vector<Box> parts;
+  std::vector<GroupTables::Key> asked;
+  for (int from = low; from <= high;) {
+    const int to = singly ? from : from <= middle ? middle : high;
+    Box part = node.box;
+    part.low[dimension] = static_cast<std::uint16_t>(from);
+    part.high[dimension] = static_cast<std::uint16_t>(to);
+    parts.push_back(narrow(g, part));
+    if (const Corners at = corners(g, parts.back()); !at.time_open) asked.emplace_back(g, at.fast);
+    from = to + 1;
   }
-  if (fastest) out.seconds = *fastest;
-  if (out.at) out.refused = false;
-  return out;
+  tables_.prepare(asked);
+  for (Box& part : parts) push(progress, std::move(part), node.seconds);
+}
+
+void GroupSolver::search(std::size_t g, Progress& progress, double enough) {
+  while (!progress.nodes.empty() && progress.nodes.front().seconds < progress.seconds) {
+    if (progress.nodes.front().seconds > enough) {
+      progress.best.seconds = progress.nodes.front().seconds;
+      return;
+    }
+    std::pop_heap(progress.nodes.begin(), progress.nodes.end(), Later{});
+    Node node = std::move(progress.nodes.back());
+    progress.nodes.pop_back();
+    expand(g, progress, std::move(node));
+  }
+  progress.nodes.clear();
+  progress.best.decided = true;
+  progress.best.at = progress.at;
+  if (progress.seconds < std::numeric_limits<double>::infinity()) progress.best.seconds = progress.seconds;
+  progress.best.refused = progress.refused && !progress.at;
+  progress.best.by_exact_run = progress.by_exact_run;
+}
+
+void GroupSolver::cut_where_nothing_runs(std::size_t g, Progress& progress, const Node& node, const Corners& at) {
+  const State state = tables_.at(g, at.fast).state;
+  if (node.box.low == node.box.high) {
+    progress.refused = progress.refused && state == State::refused;
+    // An earlier phase breaks whatever lies elsewhere: that one's group decides.
+    if (state == State::unknown && !progress.at) progress.at = at.fast;
+    return;
+  }
+  const bool refused = state == State::refused;
+  const std::optional<std::size_t> to_blame = refused ? refusing(g, node.box, at.fast) : std::nullopt;
+  if (to_blame)
+    push_children(g, progress, node, *to_blame, true);
+  else if (!refused || tables_.at(g, at.frugal).state != State::refused)
+    push_children(g, progress, node, *dimension_to_cut(g, node.box, at), false);
+  // Else nothing that moves is taken.
+}
+
+/// Time is asked first: what is too slow need not fit. Then whether anything in the node fits; then it is cut.
+void GroupSolver::expand(std::size_t g, Progress& progress, Node node) {
+  const Corners at = corners(g, node.box);
+  if (at.time_open) return push_children(g, progress, node, *at.time_open, true);
+  const std::optional<Point> start = fastest_start(g, node.box, at);
+  if (start && !node.timed) {
+    const double bound = std::max(node.seconds, tables_.at(g, *start).seconds * (1 - at.slack));
+    if (bound < progress.seconds) push(progress, std::move(node.box), bound, true);  // others may come first now
+    return;
+  }
+  if (const std::optional<Point> least = at.memory_open ? std::nullopt : most_frugal(g, node.box, at)) {
+    const bool by_closed_form = tables_.at(g, *least).spare < 0;
+    if (by_closed_form || tables_.short_by_exact_run(g, *least)) {
+      progress.refused = false;
+      progress.by_exact_run = progress.by_exact_run || !by_closed_form;
+      return;
+    }
+  }
+  if (!start) return cut_where_nothing_runs(g, progress, node, at);
+  const GroupOutcome fast = tables_.at(g, *start);
+  progress.refused = false;
+  const bool single = node.box.low == node.box.high;
+  bool within = single || at.fast_inside || *start != at.fast;
+  for (std::size_t i = 0; i < start->size(); ++i)
+    within = within && (*start)[i] >= node.box.low[i] && (*start)[i] <= node.box.high[i];
+  if (within && fast.fits()) {
+    if (tables_.short_by_exact_run(g, *start)) {
+      progress.by_exact_run = true;
+    } else {
+      if (fast.seconds < progress.seconds) {
+        progress.seconds = fast.seconds;
+        progress.at = *start;
+      }
+      if (!at.end_open) return;
+    }
+  }
+  if (single || (fast.host_short && too_much_host(g, node.box))) return;
+  if (fast.fits() && at.end_open)
+    push_children(g, progress, node, *at.end_open, false);
+  else if (at.memory_open && !fast.fits())
+    push_children(g, progress, node, *at.memory_open, true);
+  else
+    push_children(g, progress, node, *dimension_to_cut(g, node.box, at), false);
 }
 
 }  // namespace headroom::search

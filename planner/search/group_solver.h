@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -16,6 +17,7 @@ struct Box {
 
 /// The fastest choice of a box with which a group of phases fits.
 struct GroupBest {
+  bool decided = false;     ///< else `seconds` alone is known
   std::optional<Point> at;  ///< none: the group fits with nothing in the box
   double seconds = 0;       ///< no choice in the box that fits is faster
   bool refused = false;     ///< nothing fits, and all that was met is refused
@@ -23,12 +25,14 @@ struct GroupBest {
 };
 
 /// Solves one group at a time over its own dimensions, whatever lies in the others: branch and bound with the
-/// declared ends of values, and value by value where none is declared. What it found is kept.
+/// declared ends of values, and value by value where none is declared. What it found is kept, and so is how far it
+/// came.
 class GroupSolver {
  public:
   GroupSolver(const Space& space, GroupTables& tables);
 
-  const GroupBest& solve(std::size_t g, const Box& box);
+  /// Decides, or goes on until no choice that fits takes less than `enough` seconds.
+  const GroupBest& solve(std::size_t g, const Box& box, double enough = std::numeric_limits<double>::infinity());
 
   /// What the group loses and gains when a dimension goes from its fast end to its frugal one.
   struct Influence {
@@ -44,11 +48,22 @@ class GroupSolver {
     Box box;
     double seconds = 0;  ///< no choice in it that fits is faster
     std::uint64_t made = 0;
+    bool timed = false;  ///< its fastest choice is in `seconds`
   };
   struct Later {
     bool operator()(const Node& a, const Node& b) const {
       return a.seconds != b.seconds ? a.seconds > b.seconds : a.made > b.made;
     }
+  };
+  /// How far the search of a box came.
+  struct Progress {
+    GroupBest best;
+    std::size_t shortages = 0;  ///< known when it was decided
+    std::vector<Node> nodes;    ///< a heap
+    std::optional<Point> at;    ///< the fastest met that fits
+    double seconds = std::numeric_limits<double>::infinity();  ///< its
+    bool refused = true, by_exact_run = false;
+    std::uint64_t made = 0;
   };
   /// What is asked about a node: its fastest and its most frugal choice.
   struct Corners {
@@ -70,11 +85,15 @@ class GroupSolver {
   std::optional<std::size_t> dimension_to_cut(std::size_t g, const Box& box, const Corners& corners);
   std::optional<std::size_t> refusing(std::size_t g, const Box& box, const Point& point);
   bool too_much_host(std::size_t g, const Box& box);
-  GroupBest search(std::size_t g, const Box& box);
+  void push(Progress& progress, Box box, double seconds, bool timed = false);
+  void push_children(std::size_t g, Progress& progress, const Node& node, std::size_t dimension, bool singly);
+  void search(std::size_t g, Progress& progress, double enough);
+  void expand(std::size_t g, Progress& progress, Node node);
+  void cut_where_nothing_runs(std::size_t g, Progress& progress, const Node& node, const Corners& at);
 
   const Space& space_;
   GroupTables& tables_;
-  std::vector<std::map<Box, std::pair<std::size_t, GroupBest>>> known_;  ///< with the shortages known then
+  std::vector<std::map<Box, Progress>> known_;
   std::vector<std::map<std::size_t, Influence>> influence_;
   std::map<std::pair<std::size_t, std::size_t>, std::vector<Bytes>> spare_;  ///< by value, of `shifts`
 };

@@ -1,6 +1,8 @@
 #include "planner/search/proof.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 #include <tuple>
 
 namespace headroom::search {
@@ -18,7 +20,14 @@ Prover::Prover(const Space& space, GroupTables& tables, Evaluate quick, Evaluate
       solver_(space, tables),
       quick_(std::move(quick)),
       exact_(std::move(exact)),
-      options_(options) {}
+      options_(options) {
+  const auto touching = [&](std::size_t g) {
+    const std::vector<DimensionEffect>& effects = tables_.group(g).effects;
+    return std::count_if(effects.begin(), effects.end(), [](const DimensionEffect& effect) { return effect.seconds; });
+  };
+  for (std::size_t g = 0; g < tables_.groups(); ++g) order_.push_back(g);
+  std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return touching(a) < touching(b); });
+}
 
 double Prover::size(const Box& box) const {
   double product = 1;
@@ -27,26 +36,30 @@ double Prover::size(const Box& box) const {
   return product;
 }
 
-Prover::Bound Prover::bound(const Box& box) {
-  Bound out;
-  out.any = true;
-  for (std::size_t g = 0; g < tables_.groups(); ++g) {
-    const GroupBest& best = solver_.solve(g, box);
-    if (!best.at) return {.any = false, .refused = best.refused, .by_exact_run = best.by_exact_run, .seconds = 0};
-    out.seconds += best.seconds;
-  }
-  return out;
+void Prover::push(Box box, std::vector<double> least) {
+  const double seconds = std::accumulate(least.begin(), least.end(), 0.0);
+  boxes_.push_back({std::move(box), std::move(least), seconds, made_++});
+  std::push_heap(boxes_.begin(), boxes_.end(), Later{});
 }
 
-/// A box with nothing that fits in one of the groups is done.
-void Prover::push(Box box) {
-  const Bound at = bound(box);
-  if (!at.any) {
-    (at.refused ? proof_.refused : at.by_exact_run ? proof_.too_large_exactly : proof_.too_large) += size(box);
-    return;
+/// Whether every group is solved in the box, and no other box comes first. A box with nothing that fits in one of the
+/// groups is done; else it goes back with a higher bound.
+bool Prover::bounded(Open& open) {
+  const double first = boxes_.empty() ? std::numeric_limits<double>::infinity() : boxes_.front().seconds;
+  for (const std::size_t g : order_) {
+    const double others = open.seconds - open.least[g];
+    const GroupBest& best = solver_.solve(g, open.box, first * (1 + kSame) - others);
+    if (best.decided && !best.at) {
+      (best.refused ? proof_.refused : best.by_exact_run ? proof_.too_large_exactly : proof_.too_large) += size(open.box);
+      return false;
+    }
+    open.least[g] = std::max(open.least[g], best.seconds);
+    open.seconds = std::accumulate(open.least.begin(), open.least.end(), 0.0);
+    if (best.decided && open.seconds <= first * (1 + kSame)) continue;
+    push(std::move(open.box), std::move(open.least));
+    return false;
   }
-  boxes_.push_back({std::move(box), at.seconds, made_++});
-  std::push_heap(boxes_.begin(), boxes_.end(), Later{});
+  return true;
 }
 
 /// Configurations that may have every group's best: in each dimension the value of the group whose time it changes
@@ -78,13 +91,8 @@ std::vector<Point> Prover::merged(const Box& box) {
   return out;
 }
 
-/// Whether the box's best is the winner. Else the box is cut, or given back with a higher bound.
+/// Whether the box's best is the winner. Else the box is cut, or given back for something was learned.
 bool Prover::decide(const Open& open) {
-  const Bound now = bound(open.box);
-  if (!now.any || now.seconds > open.seconds * (1 + kSame)) {  // something was learned since
-    push(open.box);
-    return false;
-  }
   std::optional<Point> first;
   std::optional<std::pair<Point, std::size_t>> conflict;  // a candidate, and the group that it does not suit
   for (const Point& point : merged(open.box)) {
@@ -117,15 +125,15 @@ bool Prover::decide(const Open& open) {
     }
     failed_.insert(point);
     learn(point, exact);
-    push(open.box);
+    push(open.box, open.least);
     return false;
   }
   if (first)
-    cut_out(open.box, *first);
+    cut_out(open, *first);
   else if (conflict)
-    cut_at_conflict(open.box, conflict->first, conflict->second);
+    cut_at_conflict(open, conflict->first, conflict->second);
   else
-    cut_anywhere(open.box);
+    cut_anywhere(open);
   return false;
 }
 
@@ -160,17 +168,18 @@ void Prover::learn(const Point& point, const Outcome& outcome) {
 }
 
 /// Values up to `last` and those behind it.
-void Prover::cut(const Box& box, std::size_t dimension, std::uint16_t last) {
-  Box lower = box, upper = box;
+void Prover::cut(const Open& open, std::size_t dimension, std::uint16_t last) {
+  Box lower = open.box, upper = open.box;
   lower.high[dimension] = last;
   upper.low[dimension] = static_cast<std::uint16_t>(last + 1);
-  push(std::move(lower));
-  push(std::move(upper));
+  push(std::move(lower), open.least);
+  push(std::move(upper), open.least);
 }
 
 /// Cuts between what suits the others and what suits the group: at the dimension that alone makes up for it, else at
 /// the one that does most.
-void Prover::cut_at_conflict(const Box& box, const Point& point, std::size_t g) {
+void Prover::cut_at_conflict(const Open& open, const Point& point, std::size_t g) {
+  const Box& box = open.box;
   const Point wanted = *solver_.solve(g, box).at;
   std::vector<std::size_t> differing;
   std::vector<GroupTables::Key> asked;
@@ -181,7 +190,7 @@ void Prover::cut_at_conflict(const Box& box, const Point& point, std::size_t g) 
     asked.emplace_back(g, point);
     asked.back().second[i] = wanted[i];
   }
-  if (differing.empty()) return cut_anywhere(box);
+  if (differing.empty()) return cut_anywhere(open);
   tables_.prepare(asked);
   const bool fits = tables_.at(g, point).fits();
   std::optional<std::size_t> best;
@@ -195,18 +204,20 @@ void Prover::cut_at_conflict(const Box& box, const Point& point, std::size_t g) 
     most = gain;
   }
   const std::uint16_t at = point[*best];
-  cut(box, *best, wanted[*best] < at ? static_cast<std::uint16_t>(at - 1) : at);
+  cut(open, *best, wanted[*best] < at ? static_cast<std::uint16_t>(at - 1) : at);
 }
 
-void Prover::cut_anywhere(const Box& box) {
+void Prover::cut_anywhere(const Open& open) {
+  const Box& box = open.box;
   for (std::size_t i = 0; i < box.low.size(); ++i)
     if (box.open(i) && !space_.dimensions[i].knob.exact_only)
-      return cut(box, i, static_cast<std::uint16_t>((box.low[i] + box.high[i]) / 2));
+      return cut(open, i, static_cast<std::uint16_t>((box.low[i] + box.high[i]) / 2));
   proof_.too_large += size(box);
 }
 
 /// Leaves `point` alone in ever smaller boxes: it does not fit whole, though each group does.
-void Prover::cut_out(const Box& box, const Point& point) {
+void Prover::cut_out(const Open& open, const Point& point) {
+  const Box& box = open.box;
   std::optional<std::size_t> best;
   for (std::size_t i = 0; i < box.low.size(); ++i) {
     if (!box.open(i) || space_.dimensions[i].knob.exact_only) continue;
@@ -224,7 +235,7 @@ void Prover::cut_out(const Box& box, const Point& point) {
     Box part = box;
     part.low[*best] = static_cast<std::uint16_t>(low);
     part.high[*best] = static_cast<std::uint16_t>(high);
-    push(std::move(part));
+    push(std::move(part), open.least);
   }
 }
 
@@ -240,14 +251,14 @@ Proof Prover::run() {
     all.high.push_back(kept ? current[i] : last);
   }
   proof_.space = size(all);
-  push(std::move(all));
+  push(std::move(all), std::vector<double>(tables_.groups(), 0.0));
   bool won = false;
   while (!boxes_.empty() && !won) {
     if (tables_.runs() >= options_.most_evaluations || proof_.exact_runs >= options_.most_exact_runs) break;
     std::pop_heap(boxes_.begin(), boxes_.end(), Later{});
-    const Open open = std::move(boxes_.back());
+    Open open = std::move(boxes_.back());
     boxes_.pop_back();
-    won = decide(open);
+    won = bounded(open) && decide(open);
     if (won) proof_.slower += size(open.box) - 1;
   }
   for (const Open& open : boxes_) (won ? proof_.slower : proof_.undecided) += size(open.box);

@@ -34,7 +34,8 @@ struct ProofOptions {
 /// Finds the fastest configuration of a space that fits, and shows that nothing is faster.
 ///
 /// A step's time is a sum over groups of phases and its peak a maximum over them, so each group is solved over
-/// its own dimensions (`GroupSolver`): the sum of what they come to bounds a box of configurations from below.
+/// its own dimensions (`GroupSolver`): the sum of what they come to bounds a box of configurations from below, and no
+/// group is solved further than it takes to see that another box comes first.
 /// Where the groups agree on the dimensions that they share, that is the box's best; where not, the box is cut
 /// at one of these. The box with the least bound comes first, so the first best that an exact run confirms is
 /// the winner: all other bounds are no less. A configuration that an exact run shows not to fit teaches the
@@ -55,7 +56,8 @@ class Prover {
  private:
   struct Open {
     Box box;
-    double seconds = 0;
+    std::vector<double> least;  ///< of each group
+    double seconds = 0;         ///< their sum
     std::uint64_t made = 0;
   };
   struct Later {
@@ -63,22 +65,17 @@ class Prover {
       return a.seconds != b.seconds ? a.seconds > b.seconds : a.made > b.made;
     }
   };
-  struct Bound {
-    bool any = false, refused = false, by_exact_run = false;
-    double seconds = 0;
-  };
-
   double size(const Box& box) const;
-  Bound bound(const Box& box);
-  void push(Box box);
+  void push(Box box, std::vector<double> least);
+  bool bounded(Open& open);
   std::vector<Point> merged(const Box& box);
   bool decide(const Open& open);
   void learn(const Point& point, const Outcome& outcome);
   bool suits(std::size_t g, const Point& point, const Box& box);
-  void cut(const Box& box, std::size_t dimension, std::uint16_t last);
-  void cut_at_conflict(const Box& box, const Point& point, std::size_t g);
-  void cut_anywhere(const Box& box);
-  void cut_out(const Box& box, const Point& point);
+  void cut(const Open& open, std::size_t dimension, std::uint16_t last);
+  void cut_at_conflict(const Open& open, const Point& point, std::size_t g);
+  void cut_anywhere(const Open& open);
+  void cut_out(const Open& open, const Point& point);
 
   const Space& space_;
   GroupTables& tables_;
@@ -86,6 +83,7 @@ class Prover {
   Evaluate quick_, exact_;
   ProofOptions options_;
   std::vector<Open> boxes_;  ///< a heap
+  std::vector<std::size_t> order_;  ///< groups, those that fewest dimensions touch first
   std::set<Point> failed_;   ///< by whole runs
   bool doubtful_ = false;    ///< something was learned that may be another group's doing
   Proof proof_;

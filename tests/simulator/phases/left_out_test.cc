@@ -40,8 +40,8 @@ TEST_P(LeftOut, ChangesNoFigure) {
   const Hardware hardware = load_hardware("h100").value();
   const MakeTrainer make_trainer = program_over(fidelity);
   const GpuKind kind = gpu_kinds(read->job).front();
-  const auto whole = run_gpu(read->job, hardware, make_trainer, kind, nullptr, false);
-  const auto quick = run_gpu(read->job, hardware, make_trainer, kind, nullptr, true);
+  const auto whole = run_gpu(read->job, hardware, make_trainer, kind, {.leave_out_repetitions = false});
+  const auto quick = run_gpu(read->job, hardware, make_trainer, kind);
   ASSERT_TRUE(whole) << whole.error().text();
   ASSERT_TRUE(quick) << quick.error().text();
   const auto &a = quick->report.phases, &b = whole->report.phases;
