@@ -117,11 +117,13 @@ struct Effect {
   bool memory = true;    ///< what they take may change
   End faster = End::none;  ///< towards this end no phase becomes slower
   End frugal = End::none;  ///< towards this end no phase takes more device memory
-  /// Between the ends anything may be; only the fast end itself is faster than every other value.
-  bool fastest_at_end = false;
   /// The share by which a faster value may be slower after all.
   double slack = 0;
+  /// The last value may take less than those before it: one micro-batch leaves nothing to be added up.
+  bool spares_at_end = false;
   std::string_view role = {};  ///< only phases in which this role acts; empty: all
+  /// A flag of the run with which no end is known; it makes nothing faster itself.
+  std::string_view unless = {};
 };
 
 /// One thing that search may vary.

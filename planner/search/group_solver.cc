@@ -85,35 +85,44 @@ std::uint16_t GroupSolver::lightest(std::size_t g, std::size_t dimension, const 
   return best;
 }
 
+/// Flags stand behind their other value.
+bool GroupSolver::flag_may_be_on(const Box& box, std::optional<std::size_t> flag) const {
+  return flag && space_.dimensions[*flag].values[box.high[*flag]] == "true";
+}
+
 GroupSolver::Corners GroupSolver::corners(std::size_t g, const Box& box) {
-  Corners out{box.low, box.low, 0, true, {}, {}, {}};
+  Corners out{box.low, box.low, 0, true, {}, {}, {}, {}};
+  std::vector<std::size_t> relaxed;  // flags that are off in the fast corner, though on in the box
+  Point at_end = box.low;
+  bool spares = false;
   for (std::size_t i = 0; i < box.low.size(); ++i) {
     const DimensionEffect& effect = tables_.group(g).effects[i];
     if (!box.open(i)) continue;
     const bool only_shifts = effect.memory && !effect.seconds && effect.frugal == End::none;
+    const bool no_end = effect.frugal == End::none || flag_may_be_on(box, effect.memory_unless);
     const std::uint16_t frugal =
         only_shifts ? lightest(g, i, box) : end_of(effect.frugal, box.low[i], box.high[i]);
     if (effect.seconds) {
       if (effect.faster == End::none && !out.time_open) out.time_open = i;
       out.fast[i] = end_of(effect.faster, box.low[i], box.high[i]);
-      if (effect.fastest_at_end) {
-        out.slack += effect.slack;
-        out.end_open = i;
-        const auto last = static_cast<std::uint16_t>(space_.dimensions[i].values.size() - 1);
-        const std::uint16_t end = end_of(effect.faster, 0, last);
-        out.fast_inside = out.fast_inside && end == out.fast[i];
-        out.fast[i] = end;
-      }
+      out.slack += effect.slack;
+      if (effect.slack > 0) out.slack_open = i;
+      if (flag_may_be_on(box, effect.time_unless) && !box.open(*effect.time_unless)) relaxed.push_back(*effect.time_unless);
     } else {
       out.fast[i] = frugal;
     }
-    if (effect.memory) {
-      if (effect.frugal == End::none && !only_shifts && !out.memory_open) out.memory_open = i;
-      out.frugal[i] = frugal;
-    } else {
-      out.frugal[i] = out.fast[i];
-    }
+    at_end[i] = out.frugal[i] = effect.memory ? frugal : out.fast[i];
+    if (effect.memory && no_end && !only_shifts && !out.memory_open) out.memory_open = i;
+    if (!effect.spares_at_end || box.high[i] + 1u != space_.dimensions[i].values.size()) continue;
+    at_end[i] = box.high[i];
+    if (spares && !out.memory_open) out.memory_open = i;  // two ways to spare are four corners
+    spares = true;
   }
+  for (const std::size_t flag : relaxed) {
+    out.fast[flag] = 0;
+    out.fast_inside = false;
+  }
+  if (spares) out.spares_at_end = std::move(at_end);
   return out;
 }
 
@@ -146,20 +155,23 @@ std::optional<Point> GroupSolver::fastest_start(std::size_t g, const Box& box, c
       g, box, corners.fast,
       [](const DimensionEffect& effect) {
         const bool ordered = effect.seconds && effect.faster != End::none;
-        return std::pair{ordered ? effect.faster : End::first, ordered && !effect.fastest_at_end};
+        return std::pair{ordered ? effect.faster : End::first, ordered && effect.slack == 0};
       },
       [](const GroupOutcome& a, const GroupOutcome& b) { return a.seconds < b.seconds; });
 }
 
 std::optional<Point> GroupSolver::most_frugal(std::size_t g, const Box& box, const Corners& corners) {
   if (tables_.at(g, corners.frugal).state == State::breaks) return std::nullopt;  // an engine: too little as well
-  return best_to_run(
+  const std::optional<Point> least = best_to_run(
       g, box, corners.frugal,
       [](const DimensionEffect& effect) {
         const bool ordered = effect.memory && effect.frugal != End::none;
         return std::pair{ordered ? effect.frugal : End::first, ordered};
       },
       [](const GroupOutcome& a, const GroupOutcome& b) { return a.spare > b.spare; });
+  const bool is_short = least && (tables_.at(g, *least).spare < 0 || tables_.short_by_exact_run(g, *least));
+  if (is_short && corners.spares_at_end && tables_.at(g, *corners.spares_at_end).fits()) return corners.spares_at_end;
+  return least;
 }
 
 GroupSolver::Influence GroupSolver::influence(std::size_t g, std::size_t dimension) const {
@@ -217,7 +229,8 @@ bool GroupSolver::too_much_host(std::size_t g, const Box& box) {
   Point point = box.low;
   for (std::size_t i = 0; i < point.size(); ++i) {
     const DimensionEffect& effect = tables_.group(g).effects[i];
-    if (box.open(i) && effect.memory && effect.frugal == End::none) return false;
+    if (box.open(i) && effect.memory && (effect.frugal == End::none || flag_may_be_on(box, effect.memory_unless)))
+      return false;
     if (effect.frugal == End::first) point[i] = box.high[i];
   }
   const GroupOutcome& outcome = tables_.at(g, point);
@@ -316,12 +329,12 @@ void GroupSolver::expand(std::size_t g, Progress& progress, Node node) {
         progress.seconds = fast.seconds;
         progress.at = *start;
       }
-      if (!at.end_open) return;
+      if (!at.slack_open) return;
     }
   }
   if (single || (fast.host_short && too_much_host(g, node.box))) return;
-  if (fast.fits() && at.end_open)
-    push_children(g, progress, node, *at.end_open, false);
+  if (fast.fits() && at.slack_open)
+    push_children(g, progress, node, *at.slack_open, false);
   else if (at.memory_open && !fast.fits())
     push_children(g, progress, node, *at.memory_open, true);
   else

@@ -71,7 +71,8 @@ class GroupSolver {
     double slack = 0;            ///< of the fast one's time
     bool fast_inside = true;     ///< it is a choice of the node
     std::optional<std::size_t> time_open, memory_open;  ///< first open dimension without an end
-    std::optional<std::size_t> end_open;  ///< open, and of its values only the fast end is known to be the fastest
+    std::optional<std::size_t> slack_open;              ///< open, and its fast end may be a little slower than others
+    std::optional<Point> spares_at_end;                 ///< as `frugal`, where the other end may take less
   };
 
   Box narrow(std::size_t g, const Box& box) const;
@@ -81,6 +82,7 @@ class GroupSolver {
   template <typename EndOf, typename Better>
   std::optional<Point> best_to_run(std::size_t g, const Box& box, const Point& corner, EndOf end, Better better);
   std::optional<Point> most_frugal(std::size_t g, const Box& box, const Corners& corners);
+  bool flag_may_be_on(const Box& box, std::optional<std::size_t> flag) const;
   std::optional<Point> fastest_start(std::size_t g, const Box& box, const Corners& corners);
   std::optional<std::size_t> dimension_to_cut(std::size_t g, const Box& box, const Corners& corners);
   std::optional<std::size_t> refusing(std::size_t g, const Box& box, const Point& point);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,10 @@ namespace headroom::search {
 struct DimensionEffect {
   bool seconds = false, memory = false;  ///< touched at all
   End faster = End::none, frugal = End::none;
-  bool fastest_at_end = false;
   double slack = 0;
+  bool spares_at_end = false;
+  /// A flag among the dimensions with which no end of time, or of memory, is known.
+  std::optional<std::size_t> time_unless, memory_unless;
   bool any() const { return seconds || memory; }
   bool operator==(const DimensionEffect&) const = default;
 };

@@ -144,27 +144,39 @@ bool Prover::suits(std::size_t g, const Point& point, const Box& box) {
          one.seconds <= solver_.solve(g, box).seconds * (1 + kSame);
 }
 
-/// A whole run does not fit at `point`: the groups of the phases in which it does not are short there, those first
-/// that would not fit without what earlier phases left in the cache either. Where there are none such, the cache is
-/// another group's doing; that the phase's own is taken to be short all the same leaves the rest undecided.
+/// The phase that took most of those that took more than they found.
+const PhaseOutcome* maker_of_peak(const Outcome& outcome) {
+  const PhaseOutcome* out = nullptr;
+  for (const PhaseOutcome& phase : outcome.phases)
+    if (phase.idle == 0 && (out == nullptr || phase.spare < out->spare)) out = &phase;
+  return out;
+}
+
+/// A whole run does not fit at `point`: the groups of the phases in which it does not are short there. Where all such
+/// phases would fit without what earlier phases left in the cache (they keep more free than those do), who left it is
+/// short by as much. Where nobody is known to have left it, that the phase's own group is taken to be short all the
+/// same leaves the rest undecided.
 void Prover::learn(const Point& point, const Outcome& outcome) {
-  for (const bool cached : {false, true}) {
-    bool learned = false;
+  const auto short_in = [&](const std::string& phase, Bytes missing) {
     for (std::size_t g = 0; g < tables_.groups(); ++g) {
       const std::vector<std::string>& phases = tables_.group(g).phases;
-      Bytes missing = 0;
-      for (const PhaseOutcome& phase : outcome.phases)
-        if (phase.spare + (cached ? 0 : phase.idle) < 0 &&
-            std::find(phases.begin(), phases.end(), phase.phase) != phases.end())
-          missing = std::max(missing, -phase.spare);
-      if (missing <= 0) continue;
-      tables_.add_shortage(g, point, missing);
-      learned = true;
+      if (std::find(phases.begin(), phases.end(), phase) != phases.end()) tables_.add_shortage(g, point, missing);
     }
-    if (!learned) continue;
-    doubtful_ = doubtful_ || cached;
-    return;
+  };
+  const PhaseOutcome* maker = maker_of_peak(outcome);
+  bool own = false;
+  Bytes missing = 0;
+  for (const PhaseOutcome& phase : outcome.phases) {
+    missing = std::max(missing, -phase.spare);
+    if (phase.spare + phase.idle >= 0) continue;
+    short_in(phase.phase, -phase.spare);
+    own = true;
   }
+  if (own || missing == 0) return;
+  if (maker != nullptr) return short_in(maker->phase, missing);
+  doubtful_ = true;
+  for (const PhaseOutcome& phase : outcome.phases)
+    if (phase.spare < 0) short_in(phase.phase, -phase.spare);
 }
 
 /// Values up to `last` and those behind it.

@@ -5,17 +5,15 @@
 namespace headroom::settings {
 namespace {
 
-/// Passes over unevenly cut batches take a little longer, and the largest is fastest of all but for that.
-constexpr double kUneven = 0.02;
+/// Passes over unevenly cut batches take a little longer.
+constexpr double kUneven = 0.03;
 
 headroom::Effect size_of(unsigned activities, std::string_view role) {
-  return {.activities = activities,
-          .faster = End::last,
-          .frugal = End::first,
-          .fastest_at_end = true,
-          .slack = kUneven,
-          .role = role};
+  return {.activities = activities, .faster = End::last, .frugal = End::first, .slack = kUneven, .role = role};
 }
+
+/// The flag with which tensors that the backward needs wait on the host.
+constexpr std::string_view kOffloadsActivations = "activation_offload";
 
 /// `activities` in which only memory changes.
 headroom::Effect weighs(unsigned activities, End frugal) {
@@ -27,16 +25,24 @@ constexpr unsigned kNotGenerating = kScoring | kTraining | kResting;
 }  // namespace
 
 Effects training_size(std::string_view role) {
-  return {size_of(kTraining, role)};
+  headroom::Effect time = size_of(kTraining, role), memory = time;
+  time.memory = false;
+  time.unless = kOffloadsActivations;
+  memory.seconds = false;
+  memory.spares_at_end = true;
+  return {time, memory};
 }
 Effects scoring_size(std::string_view role) {
   return {size_of(kScoring, role)};
 }
 Effects pass_size(std::string_view role) {
-  return {size_of(kScoring | kTraining, role)};
+  headroom::Effect out = size_of(kScoring | kTraining, role);
+  out.spares_at_end = true;
+  return {out};
 }
 Effects recomputation(std::string_view role) {
-  return {{.activities = kTraining, .role = role}};
+  // What is kept for the backward and goes to the host takes longer to move than to compute again.
+  return {{.activities = kTraining, .faster = End::first, .frugal = End::last, .role = role, .unless = kOffloadsActivations}};
 }
 Effects training_saver(std::string_view role) {
   return {{.activities = kTraining, .faster = End::first, .role = role}};
@@ -80,9 +86,9 @@ void share_buffers(const Job& job, std::vector<Knob>& knobs) {
   for (Knob& knob : knobs) {
     // A pipeline is filled and emptied once a pass: fewer, larger micro-batches are not faster.
     for (headroom::Effect& effect : knob.effects)
-      if (effect.fastest_at_end) {
+      if (effect.slack > 0) {
         effect.faster = End::none;
-        effect.fastest_at_end = false;
+        effect.slack = 0;
       }
     const auto memory =
         std::find_if(knob.effects.begin(), knob.effects.end(), [](const headroom::Effect& one) { return one.memory; });

@@ -113,15 +113,15 @@ MadeUp made_up(std::mt19937& random) {
       if (effect.memory) effect.frugal = ends[random() % 3];
       seconds = towards(effect.faster, seconds);
       if (effect.seconds && effect.faster != End::none && random() % 3 == 0) {
-        effect.fastest_at_end = true;  // in between anything
-        std::shuffle(effect.faster == End::first ? seconds.begin() + 1 : seconds.begin(),
-                     effect.faster == End::first ? seconds.end() : seconds.end() - 1, random);
+        effect.slack = 0.1;  // any value may be as much slower than those before it
+        for (double& one : seconds) one *= 1 + static_cast<double>(random() % 100) / 1000;
       }
-      if (effect.fastest_at_end && random() % 2 == 0) {
-        effect.slack = 0.1;
-        seconds[effect.faster == End::first ? 0 : values - 1] *= 1.05;
+      memory = towards(effect.frugal, memory);
+      if (effect.memory && effect.frugal == End::first && random() % 3 == 0) {
+        effect.spares_at_end = true;
+        memory.back() = static_cast<Bytes>(random() % 30);
       }
-      run.memory[p].push_back(effect.memory ? towards(effect.frugal, memory) : std::vector<Bytes>{});
+      run.memory[p].push_back(effect.memory ? memory : std::vector<Bytes>{});
       run.seconds[p].push_back(effect.seconds ? seconds : std::vector<double>{});
       run.groups[p].effects.push_back(effect);
     }
@@ -178,7 +178,7 @@ TEST(Proof, FindsWhatTryingEverythingFinds) {
 TEST(Proof, SaysWhatItLeaves) {
   std::mt19937 random(7);
   const MadeUp run = made_up(random);
-  const Proof proof = run.prove({.most_evaluations = 1});
+  const Proof proof = run.prove({.most_evaluations = 0});
   EXPECT_FALSE(proof.complete());
   EXPECT_GT(proof.undecided, 0);
 }
@@ -202,7 +202,9 @@ TEST(Proof, SolvesPhasesApart) {
     for (int p = 0; p < 2; ++p) {
       run.memory[p].push_back(p == i ? memory : std::vector<Bytes>{});
       run.seconds[p].push_back(p == i ? seconds : std::vector<double>{});
-      run.groups[p].effects.push_back({.seconds = p == i, .memory = p == i});
+      DimensionEffect effect;
+      effect.seconds = effect.memory = p == i;
+      run.groups[p].effects.push_back(effect);
     }
   }
   run.budget = 30;
@@ -222,7 +224,9 @@ TEST(Proof, LeavesInertKnobsAlone) {
     dimension.values = {"0", "1"};
     dimension.knob.current = "0";
     run.space.dimensions.push_back(dimension);
-    run.groups[0].effects.push_back({.seconds = true, .memory = true});
+    DimensionEffect both;
+    both.seconds = both.memory = true;
+    run.groups[0].effects.push_back(both);
     run.groups[1].effects.push_back({});
   }
   run.space.dimensions[1].knob.needs = {"mode", "1"};
