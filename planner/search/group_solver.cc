@@ -14,8 +14,8 @@ std::uint16_t end_of(End end, std::uint16_t low, std::uint16_t high) {
 
 }  // namespace
 
-GroupSolver::GroupSolver(const Space& space, GroupTables& tables)
-    : space_(space), tables_(tables), known_(tables.groups()), influence_(tables.groups()) {}
+GroupSolver::GroupSolver(const Space& space, GroupTables& tables, std::int64_t most_runs)
+    : space_(space), tables_(tables), most_runs_(most_runs), known_(tables.groups()), influence_(tables.groups()) {}
 
 /// The box with nothing open that does not touch the group.
 Box GroupSolver::narrow(std::size_t g, const Box& box) const {
@@ -242,7 +242,7 @@ void GroupSolver::push(Progress& progress, Box box, double seconds, bool timed) 
   std::push_heap(progress.nodes.begin(), progress.nodes.end(), Later{});
 }
 
-/// Their fastest choices are run together, so that threads have work.
+/// What is asked about them first is run together, so that threads have work.
 void GroupSolver::push_children(std::size_t g, Progress& progress, const Node& node, std::size_t dimension, bool singly) {
   const int low = node.box.low[dimension], high = node.box.high[dimension], middle = (low + high) / 2;
   std::vector<Box> parts;
@@ -253,7 +253,8 @@ void GroupSolver::push_children(std::size_t g, Progress& progress, const Node& n
     part.low[dimension] = static_cast<std::uint16_t>(from);
     part.high[dimension] = static_cast<std::uint16_t>(to);
     parts.push_back(narrow(g, part));
-    if (const Corners at = corners(g, parts.back()); !at.time_open) asked.emplace_back(g, at.fast);
+    if (const Corners at = corners(g, parts.back()); !at.time_open)
+      asked.emplace_back(g, at.memory_open ? at.fast : at.frugal);
     from = to + 1;
   }
   tables_.prepare(asked);
@@ -262,7 +263,7 @@ void GroupSolver::push_children(std::size_t g, Progress& progress, const Node& n
 
 void GroupSolver::search(std::size_t g, Progress& progress, double enough) {
   while (!progress.nodes.empty() && progress.nodes.front().seconds < progress.seconds) {
-    if (progress.nodes.front().seconds > enough) {
+    if (progress.nodes.front().seconds > enough || tables_.runs() >= most_runs_) {
       progress.best.seconds = progress.nodes.front().seconds;
       return;
     }
@@ -296,16 +297,11 @@ void GroupSolver::cut_where_nothing_runs(std::size_t g, Progress& progress, cons
   // Else nothing that moves is taken.
 }
 
-/// Time is asked first: what is too slow need not fit. Then whether anything in the node fits; then it is cut.
+/// Whether anything in the node fits is asked first: most that would be fast does not. Then how fast it may be; then it
+/// is cut.
 void GroupSolver::expand(std::size_t g, Progress& progress, Node node) {
   const Corners at = corners(g, node.box);
   if (at.time_open) return push_children(g, progress, node, *at.time_open, true);
-  const std::optional<Point> start = fastest_start(g, node.box, at);
-  if (start && !node.timed) {
-    const double bound = std::max(node.seconds, tables_.at(g, *start).seconds * (1 - at.slack));
-    if (bound < progress.seconds) push(progress, std::move(node.box), bound, true);  // others may come first now
-    return;
-  }
   if (const std::optional<Point> least = at.memory_open ? std::nullopt : most_frugal(g, node.box, at)) {
     const bool by_closed_form = tables_.at(g, *least).spare < 0;
     if (by_closed_form || tables_.short_by_exact_run(g, *least)) {
@@ -313,6 +309,12 @@ void GroupSolver::expand(std::size_t g, Progress& progress, Node node) {
       progress.by_exact_run = progress.by_exact_run || !by_closed_form;
       return;
     }
+  }
+  const std::optional<Point> start = fastest_start(g, node.box, at);
+  if (start && !node.timed) {
+    const double bound = std::max(node.seconds, tables_.at(g, *start).seconds * (1 - at.slack));
+    if (bound < progress.seconds) push(progress, std::move(node.box), bound, true);  // others may come first now
+    return;
   }
   if (!start) return cut_where_nothing_runs(g, progress, node, at);
   const GroupOutcome fast = tables_.at(g, *start);

@@ -29,7 +29,9 @@ struct GroupBest {
 /// came.
 class GroupSolver {
  public:
-  GroupSolver(const Space& space, GroupTables& tables);
+  /// Stops undecided once the tables have made `most_runs`.
+  GroupSolver(const Space& space, GroupTables& tables,
+              std::int64_t most_runs = std::numeric_limits<std::int64_t>::max());
 
   /// Decides, or goes on until no choice that fits takes less than `enough` seconds.
   const GroupBest& solve(std::size_t g, const Box& box, double enough = std::numeric_limits<double>::infinity());
@@ -95,6 +97,7 @@ class GroupSolver {
 
   const Space& space_;
   GroupTables& tables_;
+  std::int64_t most_runs_;
   std::vector<std::map<Box, Progress>> known_;
   std::vector<std::map<std::size_t, Influence>> influence_;
   std::map<std::pair<std::size_t, std::size_t>, std::vector<Bytes>> spare_;  ///< by value, of `shifts`

@@ -17,7 +17,7 @@ using State = GroupOutcome::State;
 Prover::Prover(const Space& space, GroupTables& tables, Evaluate quick, Evaluate exact, const ProofOptions& options)
     : space_(space),
       tables_(tables),
-      solver_(space, tables),
+      solver_(space, tables, options.most_evaluations),
       quick_(std::move(quick)),
       exact_(std::move(exact)),
       options_(options) {

@@ -149,6 +149,7 @@ const Effects kResharding = {{.activities = kPasses, .faster = End::first, .frug
                              {.seconds = false, .frugal = End::last}};
 const Effects kLiger = {{.activities = kPasses, .faster = End::last, .frugal = End::last}};
 const Effects kEntropy = {{.activities = kPasses, .faster = End::first, .frugal = End::last}};
+const Effects kEntropyAgain = {{.activities = kTraining, .faster = End::first, .frugal = End::last, .role = "actor"}};
 const Effects kCriticBudget = [] {
   Effects out = settings::pass_size("critic");
   out.push_back(settings::scoring_size("reward").front());
@@ -258,7 +259,7 @@ const KnobRow kRows[] = {
     {"entropy_checkpointing", "entropy is recomputed in the backward", false, fsdp,
      [](const Settings& s) { return word(s.entropy_checkpointing); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.entropy_checkpointing, v); },
-     [](const Settings& s) { return Keys{{kActor + "entropy_checkpointing", word(s.entropy_checkpointing)}}; }, {}, settings::training_saver("actor")},
+     [](const Settings& s) { return Keys{{kActor + "entropy_checkpointing", word(s.entropy_checkpointing)}}; }, {}, kEntropyAgain},
     {"micro_batch", "sequences a GPU trains on at once", false, always,
      [](const Settings& s) { return word(s.actor.train.micro.value_or(1)); }, [](const Settings& s) { return micro_values(s, s.actor); },
      [](Settings& s, const std::string& v) { return set_number(s.actor.train.micro, v); },
