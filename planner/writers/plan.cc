@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "models/base/printable.h"
 #include "planner/writers/columns.h"
 #include "planner/writers/report_json.h"
@@ -38,7 +40,8 @@ std::vector<std::string> row(const std::string& rank, const search::Outcome& out
 }
 
 /// What became of the space, in one sentence, with the parts that are not empty.
-std::string proof_text(const search::Proof& proof) {
+std::string proof_text(const Plan& plan) {
+  const search::Proof& proof = *plan.proof;
   std::string out = proof.complete()
                         ? fmt::format("All {} configurations are decided:", count(proof.space))
                         : fmt::format("{} of {} configurations are left undecided:", count(proof.undecided),
@@ -50,7 +53,10 @@ std::string proof_text(const search::Proof& proof) {
   part(proof.too_large, "do not fit by the closed form");
   part(proof.too_large_exactly, "do not fit in the simulator");
   part(proof.slower, "are no faster than the best where they fit");
-  out += fmt::format(" ({} run, {} simulated).\n", proof.evaluated, proof.exact_runs);
+  out += fmt::format(" ({} run, {} simulated).", proof.evaluated, proof.exact_runs);
+  if (proof.complete() && plan.space > proof.space)
+    out += fmt::format(" Knobs that only the simulator tells apart stay as they are: {} with them.", count(plan.space));
+  out += "\n";
   if (proof.complete())
     out += proof.winner > 0 ? "By this model nothing in this space is faster than the best below.\n"
                             : "By this model nothing in this space fits.\n";
@@ -149,9 +155,10 @@ std::string plan_table(const Plan& plan, Bytes budget) {
     out += fmt::format("; {} of {} tried in the simulator fit{}\n\n", plan.confirmed, plan.tried,
                        plan.exhausted ? "" : ", where the search was cut off");
   } else {
-    out += fmt::format("{} configurations decided in {:.2f} s\n", count(plan.space), plan.seconds);
+    out += fmt::format("{} configurations decided in {:.2f} s\n", count(plan.proof ? plan.proof->space : plan.space),
+                       plan.seconds);
   }
-  if (plan.proof) out += proof_text(*plan.proof) + "\n";
+  if (plan.proof) out += proof_text(plan) + "\n";
   const bool none = plan.choices.empty();
   if (none) out += "None fits. These come closest, GiB:\n";
   using Align = Columns::Align;
@@ -173,9 +180,16 @@ std::string plan_table(const Plan& plan, Bytes budget) {
 std::string plan_json(const Plan& plan, const Report& input) {
   const bool found = !plan.choices.empty() && plan.choices[0].report.has_value();
   Json out = report_json(found ? *plan.choices[0].report : input);
-  out["search"] = {{"evaluated", plan.evaluated}, {"pruned", plan.pruned},       {"feasible", plan.feasible},
-                   {"tried", plan.tried},         {"confirmed", plan.confirmed}, {"seconds", plan.seconds}};
-  if (plan.proof) out["search"]["proof"] = proof_json(*plan.proof);
+  out["search"] = {{"space", plan.space},         {"evaluated", plan.evaluated}, {"pruned", plan.pruned},
+                   {"feasible", plan.feasible},   {"tried", plan.tried},         {"confirmed", plan.confirmed},
+                   {"seconds", plan.seconds}};
+  if (plan.proof) {
+    Json& search = out["search"];
+    const double seconds = std::max(plan.seconds, 1e-6);
+    search["proof"] = proof_json(*plan.proof);
+    search["evaluated_per_second"] = static_cast<double>(plan.proof->evaluated) / seconds;
+    search["accounted_per_second"] = (plan.proof->space - plan.proof->undecided) / seconds;
+  }
   if (!plan.would.empty()) out["would_fit"] = would_fit_json(plan.would);
   out["choices"] = Json::array();
   for (std::size_t i = 0; i < plan.choices.size(); ++i)

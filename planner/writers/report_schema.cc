@@ -204,6 +204,9 @@ const char* report_schema() {
       "required": ["evaluated", "pruned", "feasible", "tried", "confirmed", "seconds"],
       "additionalProperties": false,
       "properties": {
+        "space": {"type": "number", "description": "configurations, knobs that only the simulator tells apart included"},
+        "evaluated_per_second": {"type": "number", "description": "of the proof"},
+        "accounted_per_second": {"type": "number", "description": "decided by the proof, most without a run"},
         "evaluated": {"type": "integer"}, "pruned": {"type": "integer"}, "feasible": {"type": "integer"},
         "tried": {"type": "integer", "description": "run in the simulator"},
         "confirmed": {"type": "integer", "description": "of those: fit there"}, "seconds": {"type": "number"},
