@@ -74,12 +74,17 @@ Executor few_steps(const Executor& executor) {
   };
 }
 
-/// Every technique that keeps the training's numbers at once.
-search::Outcome all_together(const search::Setup& setup, const search::Explanation& e, const Executor& quick,
-                             const Executor& exact) {
+/// Every technique that keeps the training's numbers.
+std::vector<Choice> all_that_saves(const search::Explanation& e) {
   std::vector<Choice> choices;
   for (const search::Technique& one : e.techniques)
     if (!one.changes_numerics) choices.push_back(one.change.choices.back());
+  return choices;
+}
+
+/// All of them at once.
+search::Outcome all_together(const search::Setup& setup, std::span<const Choice> choices, const Executor& quick,
+                             const Executor& exact) {
   search::Outcome out;
   for (const Executor* executor : {&quick, &exact}) {
     const Result<Report> report = search::evaluate(setup, choices, *executor);
@@ -111,6 +116,7 @@ Result<search::Explanation> explained(const Run& run, const Common& common, cons
   const search::Setup setup = run.setup();
   Result<Report> now = quick(run.read.job, run.hardware);
   search::Outcome quick_now;
+  std::vector<Choice> frugal;
   if (now) {
     judge(*now, run.limits);
     quick_now = search::outcome_of(*now);
@@ -131,10 +137,13 @@ Result<search::Explanation> explained(const Run& run, const Common& common, cons
       e.pairs = search::confirmed(setup, search::pairs_of(setup, space, quick, singles), kChangesShown, exact);
       std::erase_if(e.pairs, [](const search::Change& pair) { return !pair.outcome.fits; });
     }
-    if (e.nothing_fits()) e.together = all_together(setup, e, quick, exact);
+    if (e.nothing_fits()) {
+      frugal = all_that_saves(e);
+      e.together = all_together(setup, frugal, quick, exact);
+    }
   }
   for (search::Technique& one : numeric_techniques(run, quick_now, quick)) e.techniques.push_back(std::move(one));
-  if (e.nothing_fits()) e.would = would_fit(run, common, quick, exact);
+  if (e.nothing_fits()) e.would = would_fit(run, common, quick, exact, frugal);
   return e;
 }
 

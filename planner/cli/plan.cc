@@ -104,7 +104,11 @@ Result<Searched> search_run(const Arguments& arguments, const Common& common, St
     HEADROOM_ASSIGN(out.input, predict(out.run, exact));
   }
   HEADROOM_ASSIGN(out.plan, std::move(plan));
-  if (out.plan.choices.empty()) out.plan.would = would_fit(out.run, common, executors.quick, executors.exact);
+  if (out.plan.choices.empty()) {
+    const std::vector<search::PlanChoice>& nearest = out.plan.nearest;
+    out.plan.would = would_fit(out.run, common, executors.quick, executors.exact,
+                               nearest.empty() ? std::span<const Choice>() : nearest.front().choices);
+  }
   const auto add_other = [&](search::Outcome& outcome) {
     if (outcome.seconds > 0) outcome.seconds += out.run.other_seconds;
   };

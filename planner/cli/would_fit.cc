@@ -25,28 +25,51 @@ search::Outcome outcome_of_job(const Job& job, const Hardware& hardware, const L
   return search::outcome_of(*report);
 }
 
-search::Outcome outcome_with(const Run& run, const Size& size, const std::string& value, const Executor& executor) {
-  const Result<ReadJob> read = with_size(run, size, value);
-  if (read) return outcome_of_job(read->job, run.hardware, run.limits, executor);
+/// The run with a size of that value and with `choices` made.
+Result<Job> job_with(const Run& run, const Size& size, const std::string& value, std::span<const Choice> choices) {
+  HEADROOM_ASSIGN(ReadJob read, with_size(run, size, value));
+  if (choices.empty()) return std::move(read.job);
+  return run.framework->with(read, choices);
+}
+
+search::Outcome outcome_with(const Run& run, const Size& size, const std::string& value, const Executor& executor,
+                             std::span<const Choice> choices = {}) {
+  const Result<Job> job = job_with(run, size, value, choices);
+  if (job) return outcome_of_job(*job, run.hardware, run.limits, executor);
   search::Outcome refused;
-  refused.refusal = read.error().text();
+  refused.refusal = job.error().text();
   return refused;
 }
 
-std::optional<search::Would> more_gpus(const Run& run, const Executor& quick, const Executor& exact) {
+std::optional<search::Would> more_gpus(const Run& run, const Executor& quick, const Executor& exact,
+                                       std::span<const Choice> choices) {
   const std::optional<Size> size = find_size(run.read, {}, "gpus");
   if (!size) return {};
   const auto trying = [&](const Executor& executor) -> search::TryValue {
-    return [&run, &size, &executor](const std::string& value) { return outcome_with(run, *size, value, executor); };
+    return [&run, &size, &executor, choices](const std::string& value) {
+      return outcome_with(run, *size, value, executor, choices);
+    };
   };
   const auto refusal = [&](const std::string& value) {
-    const Result<ReadJob> read = with_size(run, *size, value);
-    return read ? std::string() : read.error().text();
+    const Result<Job> job = job_with(run, *size, value, choices);
+    return job ? std::string() : job.error().text();
   };
   const auto found = search::solve_number(size->name, {size->current, true}, {refusal, trying(quick), trying(exact)});
   if (!found || !found->fits) return {};
-  return search::Would{fmt::format("{} GPUs of this kind instead of {}", found->fits->value, size->current), size->name,
-                       found->fits->value, found->fits->outcome};
+  return search::Would{fmt::format("{} GPUs of this kind instead of {}{}", found->fits->value, size->current,
+                                   choices.empty() ? "" : ", with all that saves memory"),
+                       size->name, found->fits->value, found->fits->outcome};
+}
+
+/// As they are, and where fewer do, with all that saves memory.
+std::vector<search::Would> more_gpus_of(const Run& run, const Executor& quick, const Executor& exact,
+                                        std::span<const Choice> frugal) {
+  std::vector<search::Would> out;
+  const std::optional<search::Would> plain = more_gpus(run, quick, exact, {});
+  const std::optional<search::Would> spared = frugal.empty() ? std::nullopt : more_gpus(run, quick, exact, frugal);
+  if (spared && (!plain || std::atoll(spared->value.c_str()) < std::atoll(plain->value.c_str()))) out.push_back(*spared);
+  if (plain) out.push_back(*plain);
+  return out;
 }
 
 std::optional<search::Would> larger_card(const Run& run, const Common& common, const Executor& quick,
@@ -86,10 +109,10 @@ std::optional<search::Would> adapters(const Run& run, const Executor& exact) {
 }  // namespace
 
 std::vector<search::Would> would_fit(const Run& run, const Common& common, const Executor& quick,
-                                     const Executor& exact) {
-  std::vector<search::Would> out;
+                                     const Executor& exact, std::span<const Choice> frugal) {
+  std::vector<search::Would> out = more_gpus_of(run, quick, exact, frugal);
   for (std::optional<search::Would>& one :
-       std::array{more_gpus(run, quick, exact), larger_card(run, common, quick, exact), adapters(run, exact)})
+       std::array{larger_card(run, common, quick, exact), adapters(run, exact)})
     if (one) out.push_back(std::move(*one));
   return out;
 }

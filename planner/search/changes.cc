@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::size_t kPairedMoves = 14;    // single changes that are paired
 constexpr std::size_t kOfAKnob = 2;       // values of one knob
+constexpr std::size_t kMissesOfAKnob = 3;  // of its values that the quick run lets fit
 
 void sort_by_cost(std::vector<Change>& changes) {
   std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
@@ -93,17 +94,30 @@ std::vector<Change> confirmed(const Setup& setup, const std::vector<Change>& cha
                               const Executor& executor) {
   constexpr std::size_t kTriesAWanted = 3;
   std::vector<Change> fitting, others;
-  std::map<std::string, std::size_t> of_knob;
+  struct Values {
+    std::size_t fit = 0, missed = 0;
+    Bytes more = 0;  ///< taken by the exact run of one that missed
+  };
+  std::map<std::string, Values> of_knob;
   for (const Change& change : changes) {
     if (fitting.size() == wanted || fitting.size() + others.size() == kTriesAWanted * wanted) break;
     // By the quick run, which never says more: those that follow miss by more.
     if (!change.outcome.fits && fitting.size() + others.size() >= wanted) break;
-    // More values of one knob tell little: the first is the cheapest.
-    if (change.choices.size() == 1 && of_knob[change.choices.front().knob]++ >= kOfAKnob) continue;
+    // More values of one knob tell little: the first is the cheapest. Where it misses, the next that may fit is tried.
+    Values* values = change.choices.size() == 1 ? &of_knob[change.choices.front().knob] : nullptr;
+    if (values != nullptr) {
+      const std::size_t most = change.outcome.fits ? kMissesOfAKnob : kOfAKnob;
+      if (values->fit >= kOfAKnob || values->fit + values->missed >= kOfAKnob + most || values->missed >= most) continue;
+      if (change.outcome.fits && change.outcome.spare < values->more) continue;
+    }
     const Result<Report> report = evaluate(setup, change.choices, executor);
     if (!report) continue;
     Change& run = (report->fits ? fitting : others).emplace_back(change);
     run.outcome = with_shortfall(outcome_of(*report), change.outcome);
+    if (values == nullptr) continue;
+    ++(report->fits ? values->fit : values->missed);
+    if (!report->fits && !run.outcome.breaks)
+      values->more = std::max<Bytes>(values->more, change.outcome.spare - run.outcome.spare);
   }
   std::vector<Change>& out = fitting.empty() ? others : fitting;
   sort_by_cost(out);
