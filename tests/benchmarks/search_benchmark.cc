@@ -5,6 +5,7 @@
 
 #include "planner/cli/executors.h"
 #include "planner/search/evaluator.h"
+#include "planner/search/plan.h"
 #include "simulator/hardware/library.h"
 #include "tests/support/data.h"
 
@@ -63,6 +64,24 @@ void EvaluateKnownOneThread(benchmark::State& state) {
                          benchmark::Counter::kIsRate);
 }
 BENCHMARK(EvaluateKnownOneThread)->Unit(benchmark::kMillisecond);
+
+/// A plan with its proof, on all cores, over the first `state.range(0)` dimensions; the others stay.
+void Plan(benchmark::State& state) {
+  Searched run;
+  std::vector<search::Dimension>& dimensions = run.space.dimensions;
+  dimensions.resize(std::min(dimensions.size(), static_cast<std::size_t>(state.range(0))));
+  double accounted = 0, evaluated = 0;
+  for (auto _ : state) {
+    const auto plan = search::make_plan(run.setup, run.space, cli::planning_executors(), {});
+    if (!plan || !plan->proof) return state.SkipWithError("no proof");
+    accounted += plan->proof->space - plan->proof->undecided;
+    evaluated += static_cast<double>(plan->proof->evaluated);
+    state.counters["space"] = plan->proof->space;
+  }
+  state.counters["accounted_per_second"] = benchmark::Counter(accounted, benchmark::Counter::kIsRate);
+  state.counters["evaluated_per_second"] = benchmark::Counter(evaluated, benchmark::Counter::kIsRate);
+}
+BENCHMARK(Plan)->DenseRange(6, 22, 4)->Unit(benchmark::kMillisecond)->UseRealTime()->Iterations(1);
 
 }  // namespace
 }  // namespace headroom
