@@ -173,6 +173,8 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
     s.versions = settings::stated_versions(early, options, "nemo_rl", "main");
     HEADROOM_TRY(early.status());
   }
+  HEADROOM_TRY(settings::state(layers, kOptions.nodes, options.nodes));
+  HEADROOM_TRY(settings::state(layers, kOptions.gpus_per_node, options.gpus_per_node));
   const InferredRelease inferred = infer_release(layers);
   if (s.versions.framework.empty()) {
     s.release = inferred.release;

@@ -209,6 +209,12 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   const std::vector<settings::Key> keys = keys_of(s.program);
   HEADROOM_ASSIGN(settings::Arguments arguments, settings::read_arguments(*file->launch, keys, options));
   Layers& layers = arguments.layers;
+  for (const settings::Key& key : keys) {
+    const bool nodes = key.path.ends_with("num_nodes"), gpus = key.path.ends_with("num_gpus_per_node");
+    if (!(nodes && options.nodes) && !(gpus && options.gpus_per_node)) continue;
+    HEADROOM_TRY(settings::state(layers, key.path, nodes ? options.nodes : options.gpus_per_node));
+    arguments.unknown.erase(key.path);
+  }
   bool dotted = false;
   for (const Layers::Leaf& leaf : layers.given_leaves())
     dotted = dotted || (leaf.key.find('.') != std::string::npos && !leaf.key.starts_with("headroom."));

@@ -104,6 +104,16 @@ std::vector<std::string> effective_overrides(const JobOptions& options, const Op
   return out;
 }
 
+Status state(Layers& layers, const std::string& key, const std::optional<std::int64_t>& value) {
+  if (!value || !layers.given(key)) return {};
+  layers.close(key);
+  return layers.apply({.kind = Override::Kind::force,
+                       .key = key,
+                       .value = Document::scalar(std::to_string(*value)),
+                       .file = "command line",
+                       .line = 0});
+}
+
 Result<ReadJob> finish(Values& values, std::shared_ptr<TableSettings> settings, const Origin& origin,
                        const std::function<Result<Job>()>& make_job) {
   ReadJob out;

@@ -65,6 +65,10 @@ struct OptionKeys {
 /// `--set` and the command line's other wishes as overrides, so that a written configuration stands alone.
 std::vector<std::string> effective_overrides(const JobOptions& options, const OptionKeys& keys);
 
+/// The command line's `value` in place of what is given of `key`, which need not be known of the launch then
+/// (a cluster's variable). Nothing where either is missing. Errors: as `Layers::apply`.
+Status state(Layers& layers, const std::string& key, const std::optional<std::int64_t>& value);
+
 /// Whose run it is, and where it was read from.
 struct Origin {
   std::string_view framework;  ///< as users call it: NeMo RL

@@ -224,5 +224,20 @@ TEST(NemoReader, GeneratesAheadAsFarAsTrajectoriesMayBeOld) {
   EXPECT_EQ(ahead->job.batch.generated_ahead, 8);
 }
 
+/// What the command line says of the machines stands in place of what the files say, known or not.
+TEST(NemoRead, TakesMachinesFromTheCommandLine) {
+  JobInput input;
+  const std::string text = std::string(test::kNemoRun) + "env: {}\n";
+  input.files.push_back({.path = "run.yaml", .document = *parse_document(text, "run.yaml"), .text = text});
+  JobOptions options;
+  options.versions.framework = "main";
+  options.overrides = {"++cluster.num_nodes=''"};
+  EXPECT_FALSE(read_job(input, options));
+  options.nodes = 2;
+  const Result<ReadJob> read = read_job(input, options);
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(read->job.pools.front().nodes, 2);
+}
+
 }  // namespace
 }  // namespace headroom

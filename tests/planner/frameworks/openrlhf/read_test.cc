@@ -216,5 +216,18 @@ TEST(OpenRlhfRead, ItsOwnScripts) {
   }
 }
 
+/// A cluster's variables need no value where the command line gives the machines.
+TEST(OpenRlhfRead, TakesMachinesFromTheCommandLine) {
+  std::string text = kDotted;
+  const std::string key = "--actor.num_gpus_per_node ";
+  text.replace(text.find(key) + key.size(), 1, "$GPUS");
+  EXPECT_FALSE(read_launch(text));
+  JobOptions options;
+  options.gpu = "h100";
+  options.gpus_per_node = 8;
+  const Result<ReadJob> read = read_job(*test::launch_of(text, "run.sh"), options);
+  ASSERT_TRUE(read) << read.error().text();
+}
+
 }  // namespace
 }  // namespace headroom
