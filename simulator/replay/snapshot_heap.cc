@@ -190,8 +190,24 @@ Bytes SnapshotHeap::block_size(const Block& hole, Bytes requested) const {
   const Bytes rounded = allocator::round_request(settings_, std::max<Bytes>(requested, 1));
   const Bytes rest = hole.size - rounded;
   if (rest <= 0) return hole.size;
-  if (hole.home.small || hole.home.expandable) return rest >= allocator::kMinBlock ? rounded : hole.size;
+  if (hole.home.small || hole.home.expandable || settings_.expandable_segments)
+    return rest >= allocator::kMinBlock ? rounded : hole.size;
   return rounded < settings_.max_split_size && rest > allocator::kSmallMax ? rounded : hole.size;
+}
+
+/// Whether holes are split depends on settings that a program may change while it runs; the record tells the last ones.
+/// A block that was taken whole by those was split after all where something comes to lie behind its request.
+bool SnapshotHeap::free_rest(Node node, std::int64_t address) {
+  const Block& b = blocks_[node];
+  const Bytes used = allocator::round_request(settings_, std::max<Bytes>(b.requested, 1));
+  if (b.state == State::free || address < b.address + used || !split_off(node, used)) return false;
+  const Node rest = blocks_[node].next;
+  Block& r = blocks_[rest];
+  active_ -= r.size;
+  if (r.state == State::allocated) allocated_ -= r.size;
+  r.state = State::free;
+  count_split(rest, +1);
+  return true;
 }
 
 Status SnapshotHeap::allocate(std::int64_t address, Bytes requested, StackId stack, std::uint32_t event,
@@ -206,6 +222,7 @@ Status SnapshotHeap::allocate(std::int64_t address, Bytes requested, StackId sta
     blocks_[node].homeless = true;
     ++homeless_;
   }
+  if (free_rest(node, address)) node = containing(address);
   if (blocks_[node].state != State::free)
     return fail(
         fmt::format("allocates {} bytes at {}, inside a block that is in use", requested, hex(address)));

@@ -84,6 +84,7 @@ class SnapshotHeap {
   Node take();
   void give_back(Node node);
   Node containing(std::int64_t address) const;
+  bool free_rest(Node node, std::int64_t address);
   bool split_off(Node node, Bytes front);
   Node merge_into(Node left, Node right);
   void count_split(Node node, int sign);
