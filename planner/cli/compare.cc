@@ -13,7 +13,9 @@
 #include "planner/compare/comparison.h"
 #include "planner/compare/corpus.h"
 #include "planner/compare/log_comparison.h"
+#include "planner/compare/side.h"
 #include "planner/compare/timing.h"
+#include "planner/frameworks/input.h"
 #include "planner/writers/csv.h"
 #include "planner/writers/html/html.h"
 
@@ -21,10 +23,10 @@ namespace headroom::cli {
 namespace {
 
 /// Predicted and measured as two runs on one axis: PyTorch's reserved memory, of which allocated.
-std::string page(const std::vector<compare::Row>& rows) {
+std::string page(const std::vector<compare::Row>& rows, const compare::Sides& sides) {
   std::vector<Report> reports(2);
-  reports[0].title = "predicted";
-  reports[1].title = "measured";
+  reports[0].title = sides.first;
+  reports[1].title = sides.second;
   const auto add = [](Report& report, const compare::MeasuredPhase& at, Bytes allocated, Bytes reserved) {
     PhaseReport phase;
     phase.step = at.step;
@@ -54,15 +56,19 @@ std::string csv(const std::vector<compare::Row>& rows) {
 }
 
 int write(const std::vector<compare::Row>& rows, const std::string& report, const Arguments& arguments,
-          Streams& streams) {
+          Streams& streams, const compare::Sides& sides = {}) {
   const Common& common = arguments.common;
   Written written;
-  if (common.json) written.add(write_output(*common.json, compare::json(rows), streams));
+  if (common.json) written.add(write_output(*common.json, compare::json(rows, sides), streams));
   if (common.csv) written.add(write_output(*common.csv, csv(rows), streams));
-  if (common.html) written.add(write_output(*common.html, page(rows), streams));
+  if (common.html) written.add(write_output(*common.html, page(rows, sides), streams));
   if (common.markdown) written.add(write_output(*common.markdown, report, streams));
-  if (!takes_standard_output(common) && !common.quiet)
-    streams.out << compare::table(rows) << trend_text(compare::trends(rows));
+  if (!takes_standard_output(common)) {
+    if (common.quiet)
+      streams.out << compare::verdict(rows) << "\n";
+    else
+      streams.out << compare::table(rows, sides) << trend_text(compare::trends(rows));
+  }
   return written.finish(compare::agrees(compare::summarise(rows)) ? kDone : kDisagrees, streams);
 }
 
@@ -105,14 +111,41 @@ int compare_logged(const std::string& path, const Arguments& arguments, Streams&
   if (common.json) HEADROOM_CLI_TRY(write_output(*common.json, compare::json(comparison), streams), streams);
   if (common.markdown)
     HEADROOM_CLI_TRY(write_output(*common.markdown, compare::markdown(comparison), streams), streams);
-  if (common.json != "-" && common.markdown != "-" && !common.quiet)
-    streams.out << compare::table(comparison);
+  if (common.json != "-" && common.markdown != "-")
+    streams.out << (common.quiet ? compare::verdict(comparison) : compare::table(comparison));
   return kDone;
 }
 
+/// One side of two: what its file holds, or, of a configuration, what is predicted.
+Result<compare::Measured> side(const std::string& path, std::optional<compare::Measured> held, const Arguments& arguments,
+                               Streams& streams) {
+  if (held) return std::move(*held);
+  HEADROOM_ASSIGN(const Run run, load_run(path, arguments.common, streams));
+  HEADROOM_ASSIGN(const Report report, predict(run, simulating_executor()));
+  return compare::side_of(report);
+}
+
+/// Two runs, whatever they come from, phase by phase.
+int compare_sides(const std::string& first, std::optional<compare::Measured> held, const std::string& second,
+                  std::optional<compare::Measured> other, const Arguments& arguments, Streams& streams) {
+  HEADROOM_CLI_ASSIGN(const compare::Measured one, side(first, std::move(held), arguments, streams), streams);
+  HEADROOM_CLI_ASSIGN(const compare::Measured two, side(second, std::move(other), arguments, streams), streams);
+  const std::vector<compare::Row> rows = compare::compare(one, two);
+  if (std::none_of(rows.begin(), rows.end(), [](const compare::Row& row) { return row.predicted; }))
+    return report_error({.message = fmt::format("expected a phase of a name that {} has, too, found none", first),
+                         .file = second,
+                         .key = {}},
+                        streams);
+  const compare::Sides sides{.first = first, .second = second, .files = true};
+  return write(rows, compare::markdown(rows, sides), arguments, streams, sides);
+}
+
+/// Whether it is to be read as a log: it is one, or it is not named as configurations are, so that a log's reader has to
+/// say what is wrong.
 bool is_log(const std::string& path) {
-  const Result<std::string> text = read_text(path);
-  return text && !compare::is_recording(*text);
+  for (const std::string_view end : {".yaml", ".yml", ".args", ".sh"})
+    if (path.ends_with(end)) return false;
+  return path != kCommandLine;
 }
 
 }  // namespace
@@ -120,12 +153,14 @@ bool is_log(const std::string& path) {
 Command compare_command() {
   return {
       .name = "compare",
-      .summary = "holds a prediction against a recorded run, phase by phase",
+      .summary = "holds a prediction against a recorded run, or any two runs, phase by phase",
       .options =
-          {{"CONFIG", "", "the run's configuration; a recording that states its own needs no other"},
+          {{"CONFIG", "",
+            "the run's configuration (a recording that states its own needs no other), or a first recording, memory "
+            "snapshot, allocation stream or prediction (--json)"},
            {"MEASURED", "",
-            "the recording (JSON with `phases`), or a training's log: verl's, NeMo RL's or TRL's console, "
-            "JSON lines, trainer state or exported columns"},
+            "one of these, too, or a training's log: verl's, NeMo RL's or TRL's console, JSON lines, trainer state or "
+            "exported columns"},
            {"--corpus", "DIR", "every recording below DIR against its own case", false, true},
            output_file("--time", "with --corpus: write predicted against measured seconds (Markdown)"),
            output_file("--worst", "with --corpus: write each run's worst errors (JSON)")},
@@ -142,7 +177,18 @@ int compare(const Arguments& arguments, Streams& streams) {
   const bool launched = arguments.has("--") && !arguments.has("MEASURED");  // MEASURED -- python3 …
   const std::string config = launched ? "--" : arguments.text("CONFIG");
   const std::string recording = arguments.text("MEASURED", arguments.text("CONFIG"));
-  if (arguments.has("MEASURED") && is_log(recording)) return compare_logged(recording, arguments, streams);
+  if (arguments.has("MEASURED")) {
+    HEADROOM_CLI_ASSIGN(std::optional<compare::Measured> held, compare::side_in(config), streams);
+    HEADROOM_CLI_ASSIGN(std::optional<compare::Measured> other, compare::side_in(recording), streams);
+    if (!held && !other && is_log(recording)) return compare_logged(recording, arguments, streams);
+    const Result<std::string> text = other ? read_text(recording) : Result<std::string>(std::string());
+    // A stream has phases, too: their names.
+    const bool recorded =
+        other && text && text->find("\"peak_alloc\"") != std::string::npos && compare::is_recording(*text);
+    const bool own_case = recorded && config == recording;
+    if ((held && !own_case) || !recorded)
+      return compare_sides(config, std::move(held), recording, std::move(other), arguments, streams);
+  }
   HEADROOM_CLI_ASSIGN(const compare::Measured measured, compare::read_measured(recording), streams);
   if (measured.phases.empty())
     return report_error(

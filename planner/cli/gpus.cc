@@ -1,3 +1,4 @@
+#include "models/base/printable.h"
 #include "planner/cli/gpus.h"
 
 #include <fmt/format.h>
@@ -80,7 +81,7 @@ std::string json_text(std::span<const Hardware> profiles) {
   out["schema"] = "headroom.gpus/1";
   out["gpus"] = nlohmann::ordered_json::array();
   for (const Hardware& profile : profiles) out["gpus"].push_back(json(profile));
-  return out.dump(2) + "\n";
+  return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace
@@ -97,10 +98,11 @@ std::string gpu_table(std::span<const Hardware> profiles) {
 }
 
 std::string gpu_details(const Hardware& hardware) {
-  std::string out = hardware.name + "\n";
-  if (!hardware.short_names.empty()) out += fmt::format("also: {}\n", fmt::join(hardware.short_names, ", "));
+  std::string out = printable(hardware.name) + "\n";
+  if (!hardware.short_names.empty())
+    out += printable(fmt::format("also: {}", fmt::join(hardware.short_names, ", "))) + "\n";
   for (const auto& [name, version] : hardware.versions)
-    out += fmt::format("measured with {} {}\n", name, version);
+    out += printable(fmt::format("measured with {} {}", name, version)) + "\n";
   const auto fields = hardware_fields();
   for (size_t at = 0; at < fields.size();) {
     const std::string section(fields[at].section);
@@ -109,7 +111,7 @@ std::string gpu_details(const Hardware& hardware) {
       rows.add({std::string(fields[at].key), figure(fields[at], hardware)});
     const auto source = hardware.sources.find(section);
     if (source == hardware.sources.end()) continue;  // optional and not stated
-    out += fmt::format("\n{} ({})\n", section, source->second) + rows.text("  ");
+    out += fmt::format("\n{} ({})\n", section, printable(source->second)) + rows.text("  ");
   }
   return out;
 }

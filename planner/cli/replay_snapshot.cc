@@ -12,6 +12,7 @@
 #include "planner/cli/output.h"
 #include "planner/writers/html/html.h"
 #include "planner/writers/html/timeline.h"
+#include "simulator/allocator/simulated_settings.h"
 #include "simulator/replay/byte_source.h"
 #include "simulator/replay/snapshot_reader.h"
 #include "simulator/replay/snapshot_writer.h"
@@ -86,6 +87,18 @@ std::vector<replay::WhatIfSetting> settings_of(const Arguments& arguments) {
   if (!settings.empty()) return settings;
   const auto table = replay::default_what_if_settings();
   return {table.begin(), table.end()};
+}
+
+/// Told before a large file is read.
+Status expect_settings(const Arguments& arguments) {
+  for (const std::string& conf : arguments.all("--setting"))
+    if (const auto settings = allocator::parse_simulated_settings(conf); !settings) {
+      const Error& error = settings.error();
+      return fail(Error{.message = fmt::format("{}{}{}", error.key, error.key.empty() ? "" : ": ", error.message),
+                        .file = {},
+                        .key = "--setting"});
+    }
+  return {};
 }
 
 /// What a run that ran out of memory could have had at most; nothing of another run.
@@ -240,6 +253,7 @@ std::vector<Option> replay_snapshot_options() {
 }
 
 int replay_snapshot(const std::string& path, const Arguments& arguments, Streams& streams) {
+  HEADROOM_CLI_TRY(expect_settings(arguments), streams);
   HEADROOM_CLI_ASSIGN(const std::optional<std::int64_t> top, arguments.integer("--top", 1, 1000), streams);
   HEADROOM_CLI_ASSIGN(const bool pickle, is_pickle(path), streams);
   std::vector<replay::AllocationStream> kept;
@@ -252,7 +266,8 @@ int replay_snapshot(const std::string& path, const Arguments& arguments, Streams
                      to_standard_output(arguments.find("--pickle")) ||
                      to_standard_output(arguments.find("--events"));
   const Written written = write_files(replayed, kept, arguments, streams);
-  if (!taken) streams.out << replay_text(replayed, static_cast<std::size_t>(top.value_or(10)));
+  if (!taken && arguments.common.quiet) streams.out << replay_verdicts(replayed);
+  if (!taken && !arguments.common.quiet) streams.out << replay_text(replayed, static_cast<std::size_t>(top.value_or(10)));
   for (const ReplayedDevice& device : replayed.devices)
     if (arguments.has("--limit") && device.what_if && device.what_if->limit && device.what_if->baseline.out_of_memory)
       return written.finish(kOver, streams);

@@ -28,6 +28,9 @@ struct Replayed {
 /// The answer for people: one block a device. `top` rows of holders, segments and phases.
 std::string replay_text(const Replayed& replayed, std::size_t top);
 
+/// A line a device: its peaks, and what the table of settings advises.
+std::string replay_verdicts(const Replayed& replayed);
+
 /// `headroom.replay/1`.
 std::string replay_json(const Replayed& replayed);
 

@@ -212,4 +212,17 @@ std::string replay_text(const Replayed& replayed, std::size_t top) {
   return out;
 }
 
+std::string replay_verdicts(const Replayed& replayed) {
+  std::string out;
+  for (const ReplayedDevice& device : replayed.devices) {
+    const replay::DeviceAnalysis& a = device.analysis;
+    out += fmt::format("device {}: {} GiB allocated and {} GiB reserved at most", a.history.device, gib(a.peak_allocated.allocated),
+                       gib(a.peak_reserved.reserved));
+    if (!a.ooms.empty()) out += fmt::format("; out of memory {} times", a.ooms.size());
+    if (device.what_if && !device.what_if->advice.empty()) out += "; " + printable(device.what_if->advice);
+    out += "\n";
+  }
+  return out;
+}
+
 }  // namespace headroom::cli

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "models/base/printable.h"
 #include "planner/writers/columns.h"
+#include "planner/writers/markdown.h"
 
 namespace headroom::compare {
 namespace {
@@ -146,11 +148,13 @@ std::vector<PhaseTrend> trends(const std::vector<Row>& rows) {
   return phase_trends(figures);
 }
 
-std::string table(const std::vector<Row>& rows) {
+std::string table(const std::vector<Row>& rows, const Sides& sides) {
   using writers::Columns;
   constexpr auto kLeft = Columns::Align::left, kRight = Columns::Align::right;
   Columns columns({kRight, kLeft, kRight, kRight, kRight, kRight, kRight, kRight, kRight});
-  columns.add({"step", "phase", "allocated", "measured", "error %", "reserved", "measured", "error %",
+  const std::string of = sides.files ? ", first" : "", second = sides.files ? "second" : sides.second,
+                    error = sides.files ? "over second %" : "error %";
+  columns.add({sides.files ? "time" : "step", "phase", "allocated" + of, second, error, "reserved" + of, second, error,
                "allocations"});
   for (const Row& row : rows)
     columns.add({fmt::format("{}", row.measured.step), indented(row.measured),
@@ -159,31 +163,39 @@ std::string table(const std::vector<Row>& rows) {
                  row.predicted ? fmt::format("{}", row.peak_reserved) : "none",
                  fmt::format("{}", row.measured.peak_reserved), signed_percent(row.reserved_error()),
                  counts(row)});
-  return columns.text() + "\n" + summary_text(summarise(rows));
+  const std::string who = sides.files ? fmt::format("first:  {}\nsecond: {}\n\n", printable(sides.first), printable(sides.second)) : "";
+  return who + columns.text() + "\n" + summary_text(summarise(rows));
 }
 
-std::string markdown(const std::vector<Row>& rows) {
+std::string verdict(const std::vector<Row>& rows) {
+  const Summary s = summarise(rows);
+  return fmt::format("{}: {} phases, allocated peaks within {:.4f} %, reserved peaks within {:.4f} %",
+                     agrees(s) ? "agrees" : "differs", s.phases, s.allocated_worst, s.reserved_worst);
+}
+
+std::string markdown(const std::vector<Row>& rows, const Sides& sides) {
   std::string out, name;
   for (const Row& row : rows) {
     if (row.name != name) {
       name = row.name;
       out += fmt::format(
-          "\n## {}\n\n| step | phase | allocated, predicted | measured | error % | reserved, predicted | "
-          "measured | error % | allocations |\n| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: "
-          "|\n",
-          name);
+          "\n## {0}\n\n| step | phase | allocated, {1} | {2} | error % | reserved, {1} | {2} | error % | allocations |\n"
+          "| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+          writers::markdown_text(name), writers::markdown_text(sides.first), writers::markdown_text(sides.second));
     }
     out += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", row.measured.step,
-                       row.measured.phase, row.peak_allocated, row.measured.peak_allocated,
+                       writers::markdown_text(row.measured.phase), row.peak_allocated, row.measured.peak_allocated,
                        signed_percent(row.allocated_error()), row.peak_reserved, row.measured.peak_reserved,
                        signed_percent(row.reserved_error()), counts(row));
   }
   return out;
 }
 
-std::string json(const std::vector<Row>& rows) {
+std::string json(const std::vector<Row>& rows, const Sides& sides) {
   nlohmann::ordered_json out;
   out["schema"] = "headroom.compare/1";
+  out["first"] = sides.first;
+  out["second"] = sides.second;
   out["rows"] = nlohmann::ordered_json::array();
   for (const Row& row : rows)
     out["rows"].push_back({{"name", row.name},
@@ -202,7 +214,7 @@ std::string json(const std::vector<Row>& rows) {
                              {"reserved_grows", trend.reserved.grows},
                              {"reserved_bytes_a_step", static_cast<Bytes>(trend.reserved.slope)},
                              {"fragmentation_accumulates", trend.fragments()}});
-  return out.dump(2) + "\n";
+  return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace headroom::compare

@@ -43,11 +43,19 @@ Summary summarise(const std::vector<Row>& rows);
 inline constexpr double kAllocatedLimit = 0.5, kReservedLimit = 2.0;
 bool agrees(const Summary& summary);
 
+/// What the two sides are called. Of two runs (side.h) neither is the prediction: both files are named.
+struct Sides {
+  std::string first = "predicted", second = "measured";
+  bool files = false;
+};
+
 /// Columns of text: a row a phase, then the summary.
-std::string table(const std::vector<Row>& rows);
+std::string table(const std::vector<Row>& rows, const Sides& sides = {});
+/// One line: whether both agree, and the worst errors.
+std::string verdict(const std::vector<Row>& rows);
 /// The same as Markdown, with a heading a run.
-std::string markdown(const std::vector<Row>& rows);
-std::string json(const std::vector<Row>& rows);
+std::string markdown(const std::vector<Row>& rows, const Sides& sides = {});
+std::string json(const std::vector<Row>& rows, const Sides& sides = {});
 
 /// How the measured memory develops over the steps, phase by phase (simulator/report/trend.h).
 std::vector<PhaseTrend> trends(const std::vector<Row>& rows);

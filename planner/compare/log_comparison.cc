@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/bytes.h"
+#include "models/base/printable.h"
 #include "planner/writers/columns.h"
+#include "planner/writers/markdown.h"
 
 namespace headroom::compare {
 namespace {
@@ -202,8 +204,17 @@ std::string table(const LogComparison& comparison) {
                  fmt::format("{:+.1f}", row.error()), fmt::format("{}", row.steps)});
   std::string out = columns.text();
   if (!comparison.unpredicted.empty())
-    out += fmt::format("not predicted: {}\n", fmt::join(comparison.unpredicted, ", "));
+    out += "not predicted: " + printable(fmt::format("{}", fmt::join(comparison.unpredicted, ", "))) + "\n";
   return out;
+}
+
+std::string verdict(const LogComparison& comparison) {
+  double low = 0, high = 0;
+  for (const LogRow& row : comparison.rows) {
+    low = std::min(low, row.error());
+    high = std::max(high, row.error());
+  }
+  return fmt::format("{} metrics predicted, errors from {:+.1f} % to {:+.1f} %\n", comparison.rows.size(), low, high);
 }
 
 std::string markdown(const LogComparison& comparison) {
@@ -211,10 +222,12 @@ std::string markdown(const LogComparison& comparison) {
       "| metric | predicted as | predicted | measured | error % | steps |\n"
       "| --- | --- | ---: | ---: | ---: | ---: |\n";
   for (const LogRow& row : comparison.rows)
-    out += fmt::format("| {} | {} | {} | {} | {:+.1f} | {} |\n", row.metric, row.what,
-                       figure(row, row.predicted), figure(row, row.measured), row.error(), row.steps);
+    out += fmt::format("| {} | {} | {} | {} | {:+.1f} | {} |\n", writers::markdown_text(row.metric),
+                       writers::markdown_text(row.what), figure(row, row.predicted), figure(row, row.measured),
+                       row.error(), row.steps);
   if (!comparison.unpredicted.empty())
-    out += fmt::format("\nNot predicted: {}\n", fmt::join(comparison.unpredicted, ", "));
+    out += "\nNot predicted: " +
+           writers::markdown_text(fmt::format("{}", fmt::join(comparison.unpredicted, ", "))) + "\n";
   return out;
 }
 
@@ -230,7 +243,7 @@ std::string json(const LogComparison& comparison) {
                            {"measured", row.measured},
                            {"steps", row.steps}});
   out["not_predicted"] = comparison.unpredicted;
-  return out.dump(2) + "\n";
+  return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace headroom::compare

@@ -37,6 +37,8 @@ std::optional<Lengths> logged_lengths(const TrainingLog& log);
 LogComparison compare_log(const Job& job, const Report& report, const TrainingLog& log);
 
 std::string table(const LogComparison& comparison);
+/// One line: how many metrics, and how far off the farthest is. Ends the line.
+std::string verdict(const LogComparison& comparison);
 std::string markdown(const LogComparison& comparison);
 std::string json(const LogComparison& comparison);
 

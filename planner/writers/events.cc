@@ -11,7 +11,7 @@ namespace headroom::writers {
 namespace {
 
 std::string json_text(const std::string& text) {
-  return nlohmann::json(text).dump();
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ std::string model_list_json() {
                         {"source", preset.source}});
   }
   const Json out = {{"schema", "headroom.models/1"}, {"families", names}, {"models", models}};
-  return out.dump(1) + "\n";
+  return out.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 std::string model_table(const Architecture& model, const KvCache& cache) {
@@ -147,7 +147,7 @@ std::string model_json(const Architecture& model, const KvCache& cache) {
                     {"kv_bytes_per_token", kv_bytes_per_token(model.decoder, cache)},
                     {"tensors", tensors},
                     {"buffers", buffers}};
-  return out.dump(1) + "\n";
+  return out.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace headroom::writers

@@ -164,6 +164,8 @@ const char* compare_schema() {
   "required": ["schema", "rows", "trends"],
   "properties": {
     "schema": {"const": "headroom.compare/1"},
+    "first": {"type": "string", "description": "what rows call predicted: that, or the first run's file"},
+    "second": {"type": "string", "description": "what rows call measured: that, or the second run's file"},
     "rows": {
       "type": "array",
       "items": {

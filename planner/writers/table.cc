@@ -129,13 +129,15 @@ std::string phase_rows(const DeviceReport& device, const Report& report, const T
              : left < 0      ? "too much"
                              : ""})
       cells.push_back(std::move(cell));
-    columns.add(std::move(cells));
+    columns.add_coloured(std::move(cells));
   }
+  static constexpr std::string_view kLeast[] = {"margin", "host", "reserved", "in use", "allocated", "expected", "step"};
+  columns.fit(style.width, "  ", kLeast);
   return columns.text("  ");
 }
 
 /// The last step's phases: how long each takes and what it waits for.
-std::string time_rows(const DeviceReport& device, double other) {
+std::string time_rows(const DeviceReport& device, double other, int width) {
   constexpr double kShown = 5e-4;
   int last = -1;
   for (const PhaseReport& phase : device.phases) last = std::max(last, phase.step);
@@ -165,6 +167,8 @@ std::string time_rows(const DeviceReport& device, double other) {
     sum += given;
   }
   add("the step", sum);
+  static constexpr std::string_view kLeast[] = {"waiting", "host", "copies", "network", "memory", "matrix"};
+  columns.fit(width, "  ", kLeast);
   return columns.text("  ");
 }
 
@@ -218,6 +222,13 @@ constexpr const char* kLegend =
     "card;\nin use: without what allocators merely hold. reserved, allocated: PyTorch's max_memory_reserved and "
     "_allocated.\n";
 
+std::string legend(int width) {
+  std::string text = kLegend;
+  if (width == 0) return text;
+  std::replace(text.begin(), text.end() - 1, '\n', ' ');
+  return wrapped(text, width);
+}
+
 std::string components(const Breakdown& breakdown) {
   std::vector<Component> order;
   for (std::size_t i = 0; i < kComponents; ++i)
@@ -254,7 +265,7 @@ std::string holders(const DeviceReport& device) {
   std::string title = "Largest holders at the trainer's allocated peak";
   if (const auto [phase, process] = allocated_peak(device); process != nullptr)
     title += fmt::format(", {} {} in {} (step {})", in_unit(process->peak_allocated), small ? "MiB" : "GiB",
-                         phase->phase, phase->step);
+                         printable(phase->phase), phase->step);
   Columns columns({Align::right, Align::right, Align::left, Align::left});
   columns.add({small ? "MiB" : "GiB", "blocks", "component", "module, operation"});
   for (const Holder& holder : device.holders)
@@ -385,8 +396,8 @@ std::string whole_table(const Report& report, const TableStyle& style) {
   out += coloured(verdict(report), report.fits ? "32" : "31", style) + "\n" + understood(report);
   for (const DeviceReport& device : report.devices) {
     out += "\n" + device_name(device) + ", GiB\n" + phase_rows(device, report, style);
-    if (&device == &report.devices.front()) out += kLegend;
-    if (const std::string times = time_rows(device, report.other_seconds); !times.empty()) out += "\n" + times;
+    if (&device == &report.devices.front()) out += legend(style.width);
+    if (const std::string times = time_rows(device, report.other_seconds, style.width); !times.empty()) out += "\n" + times;
     if (!device.holders.empty()) out += "\n" + holders(device);
   }
   if (const PeakPlace place = highest(report); place.phase != nullptr) {
@@ -394,7 +405,7 @@ std::string whole_table(const Report& report, const TableStyle& style) {
                        place.phase->phase, place.phase->step);
     out += components(place.phase->at_peak_device) + inherited(place);
   }
-  if (const std::string rest = notes(report); !rest.empty()) out += "\n" + rest;
+  if (const std::string rest = wrapped(notes(report), style.width); !rest.empty()) out += "\n" + rest;
   return out;
 }
 

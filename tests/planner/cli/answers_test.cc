@@ -151,6 +151,72 @@ TEST(Answers, JsonOfAPlanSaysWhatTheReportSays) {
                                  HasSubstr("(the release's container image)")));
 }
 
+TEST(Answers, AFlagIsNoFlagsValue) {
+  const Outcome outcome = run_words({"estimate", kVerl, "--json", "--quiet"});
+  EXPECT_EQ(outcome.code, kBadInput);
+  EXPECT_THAT(outcome.err, HasSubstr("--json: expected FILE, found the flag --quiet"));
+  EXPECT_FALSE(std::filesystem::exists("--quiet"));
+}
+
+TEST(Answers, QuietGivesOneLineEverywhere) {
+  const std::string stream = test::data("gate/stream.json"), recording = test::data("rlhf/fr-gpt2.json");
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"replay", stream}, {"compare", recording}, {"compare", stream, stream}}) {
+    std::vector<std::string> quiet = words;
+    quiet.push_back("--quiet");
+    const Outcome outcome = run_words(quiet);
+    EXPECT_EQ(outcome.code, kDone) << words[0] << outcome.err;
+    EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1) << words[0] << outcome.out;
+  }
+}
+
+TEST(Answers, AnyTwoRunsAreCompared) {
+  const std::string stream = test::data("gate/stream.json");
+  const std::filesystem::path snapshot = test::scratch() / "any-two.pickle", predicted = test::scratch() / "any-two.json";
+  ASSERT_EQ(run_words({"simulate", kVerl, "--steps", "1", "--pickle", snapshot, "--json", predicted}).code, kDone);
+  for (const std::vector<std::string>& sides : {std::vector<std::string>{kVerl, snapshot}, {snapshot, kVerl}, {predicted, snapshot},
+                                                {snapshot, predicted}, {kVerl, kVerl}, {snapshot, snapshot}}) {
+    const Outcome outcome = run_words({"compare", sides[0], sides[1], "--steps", "1"});
+    EXPECT_THAT(outcome.code, ::testing::AnyOf(kDone, kDisagrees)) << sides[0] << " " << sides[1] << outcome.err;
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("first:  " + sides[0]), HasSubstr("second: " + sides[1]), HasSubstr("train")));
+  }
+  // What the simulator predicts is what its own snapshot holds.
+  EXPECT_THAT(run_words({"compare", predicted, snapshot, "--quiet"}).out, HasSubstr("allocated peaks within 0.0"));
+  const Outcome apart = run_words({"compare", stream, snapshot});
+  EXPECT_EQ(apart.code, kBadInput);
+  EXPECT_THAT(apart.err, HasSubstr("expected a phase of a name that"));
+  std::filesystem::remove(snapshot);
+  std::filesystem::remove(predicted);
+}
+
+TEST(Answers, WhatIsNotModelledHasNoSuggestion) {
+  const std::filesystem::path path = test::scratch() / "not-modelled.yaml";
+  std::ifstream in(kVerl);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  text.replace(text.find("\ntrainer:"), 9, "\ntrainerr:");
+  std::ofstream(path) << text;
+  const Outcome outcome = run_words({"estimate", path, "--steps", "1", "--gpus-per-node", "8"});
+  EXPECT_EQ(outcome.code, kUndetermined) << outcome.out;
+  EXPECT_THAT(outcome.out, Not(HasSubstr("try:")));
+  std::filesystem::remove(path);
+}
+
+TEST(Answers, NamesOfProfilesAreShownEscaped) {
+  std::ifstream in(test::source("configs/hardware/h100.yaml"));
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  const std::size_t name = text.find("NVIDIA H100");
+  ASSERT_NE(name, std::string::npos);
+  text.replace(name, 6, "\\e[31mN");
+  const std::size_t start = text.rfind(':', name) + 2, end = text.find('\n', name);
+  text = text.substr(0, start) + "\"" + text.substr(start, end - start) + "\"" + text.substr(end);
+  const std::filesystem::path path = test::scratch() / "escaped.yaml";
+  std::ofstream(path) << text;
+  const Outcome outcome = run_words({"gpus", path});
+  EXPECT_EQ(outcome.code, kDone) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("\\x1b[31mN"), Not(HasSubstr("\x1b"))));
+  std::filesystem::remove(path);
+}
+
 TEST(Answers, ARecordingIsComparedWithItsOwnCase) {
   const std::string run = test::source("tests/data/rlhf/fr-gpt2.json");
   const Outcome alone = run_words({"compare", run});
@@ -159,7 +225,7 @@ TEST(Answers, ARecordingIsComparedWithItsOwnCase) {
 }
 
 TEST(Answers, ARecordingHasPhases) {
-  const std::string run = test::source("tests/data/rlhf/fr-gpt2.json");
+  const std::string run = test::source("configs/examples/verl/qwen2.5-0.5b-grpo-1x4090.yaml");
   const std::filesystem::path empty = test::scratch() / "no_phases.json";
   std::ofstream(empty) << R"({"phases": []})";
   const Outcome outcome = run_words({"compare", run, empty});

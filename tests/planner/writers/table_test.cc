@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include <algorithm>
 
 #include "planner/writers/csv.h"
 #include "planner/writers/markdown.h"
 #include "simulator/device/verdict.h"
+#include "planner/writers/columns.h"
 #include "tests/planner/writers/sample.h"
 
 namespace headroom::writers {
@@ -110,6 +113,15 @@ TEST(Table, PlainAndNarrow) {
   EXPECT_TRUE(std::all_of(plain.begin(), plain.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; }));
   EXPECT_THAT(plain, HasSubstr("####"));
   EXPECT_THAT(table(test::sample_report(), {.width = 80}), ::testing::Not(HasSubstr("█")));
+  // Of the rows of numbers none is wider than a narrow terminal; the verdict's words stay.
+  std::istringstream narrow(table(test::sample_report(), {.width = 60}));
+  bool rows = false;
+  for (std::string line; std::getline(narrow, line);) {
+    rows = (rows || line.starts_with("GPU ")) && !line.empty();
+    if (rows) {
+      EXPECT_LE(shown_width(line), 60u) << line;
+    }
+  }
 }
 
 TEST(Table, AnEmptyReportIsShort) {
