@@ -18,6 +18,7 @@
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
 #include "planner/cli/run.h"
+#include "planner/frameworks/input.h"
 #include "planner/writers/csv.h"
 #include "planner/writers/gate.h"
 #include "planner/writers/html/html.h"
@@ -32,9 +33,12 @@ using writers::GateStatus;
 constexpr const char* kPolicyFile = ".headroom.yaml";
 /// From so many configurations on, those that the closed form shows to be far from their limit are not simulated.
 constexpr std::size_t kMany = 20;
-/// How far, as parts of the card. The closed form knows no fragmentation, which has been up to a fifth of a card:
-/// what it finds to be over is over.
-constexpr double kFarBelow = 0.25, kFarOver = 0.05;
+/// How far. The closed form knows no fragmentation, which has been up to a fifth of a card, and as much as the trainer's
+/// process has reserved without it: less than either bound is left to the simulator. What the closed form finds to be
+/// over is over.
+constexpr double kFarBelow = 0.25, kFarOver = 0.05;  // parts of the card
+constexpr double kOfReserved = 1.25;
+constexpr Bytes kBesideReserved = kGiB;
 
 class Gate {
  public:
@@ -88,13 +92,15 @@ class Gate {
     return judged(path, *run, std::move(*report), rules, i);
   }
 
+  static std::string shown(const std::string& path) { return path == kCommandLine ? "command line" : path; }
+
   std::optional<GateResult> not_read(const Error& error, std::size_t i) {
     if (paths_[i].found && is_no_run(error)) return std::nullopt;
     codes_[i] = error.kind == Error::Kind::input ? kBadInput : kIncomplete;
-    return GateResult{.path = paths_[i].path,
+    return GateResult{.path = shown(paths_[i].path),
                       .status = GateStatus::failed,
                       .reason = error.text(),
-                      .file = error.file.empty() ? paths_[i].path : error.file,
+                      .file = error.file.empty() ? shown(paths_[i].path) : error.file,
                       .line = error.line,
                       .key = error.key,
                       .before = {},
@@ -112,17 +118,23 @@ class Gate {
   }
 
   static bool far(const Report& report, const Run& run) {
-    const bool stops = std::any_of(report.devices.begin(), report.devices.end(), [](const DeviceReport& device) {
-      return std::any_of(device.phases.begin(), device.phases.end(), runs_out);
-    });
     const auto card = static_cast<double>(run.hardware.total_memory);
-    const auto left = static_cast<double>(spare(report));
-    return !stops && (left >= kFarBelow * card || left <= -kFarOver * card);
+    bool below = true;
+    for (const DeviceReport& device : report.devices)
+      for (const PhaseReport& phase : device.phases) {
+        if (runs_out(phase)) return false;
+        double reserved = static_cast<double>(kBesideReserved);
+        for (const ProcessPhase& process : phase.processes)
+          if (run.read.job.engine(process.process) == nullptr)  // an engine's share is an account, not an allocator's
+            reserved += kOfReserved * static_cast<double>(process.peak_reserved);
+        below = below && static_cast<double>(spare(report, device, phase)) >= std::min(kFarBelow * card, reserved);
+      }
+    return below || static_cast<double>(spare(report)) <= -kFarOver * card;
   }
 
   GateResult judged(const std::string& path, const Run& run, Report report, const Rules& rules, std::size_t i) {
     GateResult out;
-    out.path = out.file = path;
+    out.path = out.file = shown(path);
     out.status = GateStatus::fits;
     out.reason = writers::verdict(report);
     if (!report.fits) out.status = undetermined(report).empty() ? GateStatus::over : GateStatus::undetermined;

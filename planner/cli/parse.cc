@@ -100,6 +100,12 @@ class CommandParser {
       if (slot.option->required && !named)
         return fail(fmt::format("expected {}, found none; see `{} --help`", slot.option->name,
                                 app_.get_description()));
+      for (const std::string& value : slot.values)
+        if (value.starts_with("--"))
+          return fail(Error{.message = fmt::format("expected {}, found the flag {}; write ./{} for a file of that name",
+                                                   slot.option->value, value, value),
+                            .file = {},
+                            .key = slot.option->name});
       if (!slot.option->repeated && !slot.option->value.empty() && slot.values.size() > 1)
         return fail(Error{.message = fmt::format("expected once, found {} times", slot.values.size()),
                           .file = {},

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "planner/cli/cached_memory.h"
@@ -345,6 +347,10 @@ void describe(Report& report, const Run& run) {
   std::vector<Warning> read;
   for (const Notice& notice : run.read.warnings) read.push_back(as_warning(notice));
   report.warnings.insert(report.warnings.begin(), read.begin(), read.end());
+  std::set<std::tuple<std::string, int, std::string, std::string>> told;
+  std::erase_if(report.warnings, [&](const Warning& warning) {
+    return !told.emplace(warning.file, warning.line, warning.key, warning.message).second;
+  });
 }
 
 Result<Report> predict(const Run& run, const Executor& executor) {

@@ -1,5 +1,6 @@
 #include "planner/cli/run.h"
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -56,6 +57,12 @@ bool ascii_only() {
   _exit(kIncomplete);
 }
 
+/// Whether standard output is a pipe that nobody reads any more.
+bool reader_is_gone() {
+  pollfd out{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
 int terminal_width() {
   winsize size{};
   if (isatty(STDOUT_FILENO) == 0 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
@@ -80,6 +87,7 @@ int run(std::span<const Command> table, const std::vector<std::string>& words, S
   }
   streams.out.flush();
   if (!streams.out) {
+    if (&streams.out == &std::cout && reader_is_gone()) return kIncomplete;  // `| head` has all it wants
     streams.err << "headroom: standard output: could not be written\n";
     return kIncomplete;
   }

@@ -13,8 +13,6 @@
 namespace headroom {
 namespace {
 
-/// Bounds of a configuration: the largest real ones have some 3,000 values.
-constexpr ReadLimits kLimits{.bytes = 8 << 20, .nodes = 400'000, .depth = 100};
 constexpr std::size_t kLargestScript = 1 << 20;
 
 shell::Context context_of(const JobOptions& options) {
@@ -77,7 +75,7 @@ Result<InputChoices> read_input(std::string text, const std::string& path, const
   // A list of `key=value` words is no YAML: its text alone is kept, as one scalar.
   Document document = Document::scalar("");
   if (!looks_like_overrides(text)) {
-    HEADROOM_ASSIGN(document, parse_document(text, path, kLimits));
+    HEADROOM_ASSIGN(document, parse_document(text, path, kConfigurationLimits));
   }
   out.files.push_back({.path = path, .document = std::move(document), .text = std::move(text), .launch = {}});
   return out;

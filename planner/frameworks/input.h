@@ -12,6 +12,9 @@ namespace headroom {
 /// The name that stands for a command behind `--` where a file is expected.
 inline constexpr std::string_view kCommandLine = "--";
 
+/// Bounds of a configuration: the largest real ones have some 3,000 values.
+inline constexpr ReadLimits kConfigurationLimits{.bytes = 8 << 20, .nodes = 50'000, .depth = 100};
+
 /// How the error of a script that starts no program begins.
 inline constexpr std::string_view kStartsNothing = "it starts no ";
 

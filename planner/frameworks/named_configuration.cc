@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 
+#include "planner/frameworks/input.h"
 #include "planner/frameworks/registry.h"
 #include "planner/frameworks/shell/launch.h"
 
@@ -14,7 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr ReadLimits kLimits{.bytes = 8 << 20, .nodes = 400'000, .depth = 100};
 constexpr int kFoldersAbove = 8;
 
 /// How a framework's programs are called and told their file.
@@ -115,8 +115,8 @@ Result<std::optional<JobInput::File>> file_of(const JobInput::File& file, const 
                                               "folder or below --include-path",
                                               wanted, launch.program, named ? "is given" : "takes without --config")));
   }
-  HEADROOM_ASSIGN(std::string text, read_text(*path, kLimits.bytes));
-  HEADROOM_ASSIGN(Document document, parse_document(text, *path, kLimits));
+  HEADROOM_ASSIGN(std::string text, read_text(*path, kConfigurationLimits.bytes));
+  HEADROOM_ASSIGN(Document document, parse_document(text, *path, kConfigurationLimits));
   JobInput alone;
   alone.files.push_back({.path = *path, .document = std::move(document), .text = std::move(text), .launch = {}});
   if (!find_framework(program.framework)->detect(alone)) return std::optional<JobInput::File>{};

@@ -15,6 +15,9 @@
 namespace headroom {
 namespace {
 
+/// No cluster is larger, and what is listed by GPU stays small.
+constexpr std::int64_t kMostGpus = 100'000;
+
 /// Largest count that may stand in a job: products of two of them still fit 63 bits.
 constexpr std::int64_t kMost = std::int64_t{1} << 31;
 
@@ -289,6 +292,8 @@ Status validate_job(const Job& job) {
     HEADROOM_TRY(count("pools." + pool.name + ".nodes", pool.nodes, 1));
     HEADROOM_TRY(count("pools." + pool.name + ".gpus_per_node", pool.gpus_per_node, 1));
     HEADROOM_TRY(count("pools." + pool.name, pool.gpus(), 1));
+    if (pool.gpus() > kMostGpus)
+      return bad("pools." + pool.name, fmt::format("expected at most {} GPUs, found {}", kMostGpus, pool.gpus()));
   }
   if (job.steps < 1 || job.steps > 1000)
     return bad("steps", fmt::format("expected 1 to 1000 simulated steps, found {}", job.steps));

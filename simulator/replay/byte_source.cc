@@ -67,8 +67,9 @@ Result<std::size_t> ByteSource::read(char* to, std::size_t size) {
   int code = Z_OK;
   const char* text = gzerror(file_->handle, &code);
   if (n < 0 || (code != Z_OK && code != Z_STREAM_END)) {
-    const std::string why = code == Z_ERRNO ? std::strerror(errno) : text;
-    return fail(Error{.message = "cannot be read to its end: " + why, .file = name_, .key = {}});
+    std::string_view why = code == Z_ERRNO ? std::strerror(errno) : text;
+    if (why.starts_with(name_ + ": ")) why.remove_prefix(name_.size() + 2);
+    return fail(Error{.message = "cannot be read to its end: " + std::string(why), .file = name_, .key = {}});
   }
   given_ += n;
   if (size_ > 0 && gzdirect(file_->handle) == 0 && expands_too_far(given_, size_))

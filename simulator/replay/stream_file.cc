@@ -85,7 +85,13 @@ class StreamHandler : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& e) override {
-    error.message = fmt::format("byte {}: no valid JSON: {}", position, e.what());
+    // "[…] parse error at line 2, column 7: syntax error …": the library's number says nothing to people.
+    std::string_view what = e.what();
+    constexpr std::string_view kAt = "parse error at ";
+    if (const std::size_t at = what.find(kAt); at != std::string_view::npos) what.remove_prefix(at + kAt.size());
+    if (what.starts_with("line ")) error.line = std::atoi(what.data() + 5);
+    if (const std::size_t end = what.find(": "); end != std::string_view::npos) what.remove_prefix(end + 2);
+    error.message = fmt::format("byte {}: no valid JSON: {}", position, what);
     return false;
   }
 

@@ -50,8 +50,9 @@ Result<std::string> read_text_file(const std::string& path, Bytes limit) {
     }
   }
   int code = Z_OK;
-  const std::string reason = gzerror(file, &code);
+  std::string reason = gzerror(file, &code);
   gzclose(file);
+  if (reason.starts_with(path + ": ")) reason.erase(0, path.size() + 2);
   if (code != Z_OK) return bad(path, fmt::format("could not be read: {}", reason));
   return bad(path, fmt::format("expected at most {}, found more", format_bytes(limit)));
 }

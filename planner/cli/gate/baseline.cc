@@ -34,23 +34,38 @@ Bytes peak_of_report(const Report& report) {
   return peak;
 }
 
+/// Where a text that is no baseline goes wrong: its broken line, else its first.
+int line_of_fault(const std::string& text, const std::string& file) {
+  const Result<Document> document = parse_document(text, file);
+  return document || document.error().line == 0 ? 1 : document.error().line;
+}
+
+/// Where `path` stands among the configurations; empty: where these do.
+int line_of(const std::string& text, const std::string& file, const std::string& path) {
+  const Result<Document> document = parse_document(text, file);
+  const Document* found = document ? document->find("configurations") : nullptr;
+  if (found != nullptr && !path.empty()) found = found->find(path);
+  return found == nullptr ? 0 : found->line();
+}
+
 }  // namespace
 
 Result<Baseline> Baseline::read(const std::string& file) {
   HEADROOM_ASSIGN(const std::string text, read_text(file, kMostBytes));
   const Json json = Json::parse(text, nullptr, false);
-  const auto bad = [&](std::string message, std::string key) {
-    return fail(Error{.message = std::move(message), .file = file, .key = std::move(key)});
+  const auto bad = [&](std::string message, std::string key, int line) {
+    return fail(Error{.message = std::move(message), .file = file, .line = line, .key = std::move(key)});
   };
   if (json.is_discarded() || !json.is_object() || !json.contains("configurations"))
-    return bad("expected a baseline (headroom check --write-baseline) or the JSON of headroom check", "");
+    return bad("expected a baseline (headroom check --write-baseline) or the JSON of headroom check", "",
+               line_of_fault(text, file));
   Baseline out;
   const Json& all = json["configurations"];
   if (all.is_object()) {
     for (const auto& [path, entry] : all.items()) {
       if (!entry.is_object() || !entry.contains("peak_device") || !entry["peak_device"].is_number_unsigned() ||
           entry["peak_device"].get<std::uint64_t>() > (std::uint64_t{1} << 60))
-        return bad("expected peak_device in bytes", "configurations." + path);
+        return bad("expected peak_device in bytes", "configurations." + path, line_of(text, file, path));
       out.peaks_[plain(path)] = entry["peak_device"].get<Bytes>();
     }
   } else if (all.is_array()) {
@@ -58,7 +73,7 @@ Result<Baseline> Baseline::read(const std::string& file) {
       if (entry.is_object() && entry.contains("file") && entry["file"].is_string() && entry.contains("report"))
         out.peaks_[plain(entry["file"].get<std::string>())] = peak_in(entry["report"]);
   } else {
-    return bad("expected configurations by path", "configurations");
+    return bad("expected configurations by path", "configurations", line_of(text, file, ""));
   }
   return out;
 }

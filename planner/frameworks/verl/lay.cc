@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "planner/configuration/override.h"
+#include "planner/frameworks/input.h"
 #include "planner/frameworks/shell/launch.h"
 #include "planner/frameworks/shell/model_word.h"
 #include "planner/frameworks/verl/named.h"
@@ -16,7 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr ReadLimits kLimits{.bytes = 8 << 20, .nodes = 400'000, .depth = 100};
 constexpr int kDeepest = 20, kMostAncestors = 12;
 
 std::string stem(std::string name) {
@@ -53,7 +53,7 @@ class Composer {
   }
 
   Status file(const std::string& path, int depth) {
-    HEADROOM_ASSIGN(Document document, read_document(path, kLimits));
+    HEADROOM_ASSIGN(Document document, read_document(path, kConfigurationLimits));
     return this->document(path, std::move(document), depth);
   }
 

@@ -255,5 +255,15 @@ TEST_F(Gate, ManyAreDecidedAsFewAre) {
   EXPECT_GT(closed, 0u);
 }
 
+TEST_F(Gate, OnlyWhatMayFragmentIsSimulatedOfMany) {
+  // A fifth of the card is left, most of the rest is the engine's: what the trainer reserves can't double to that.
+  std::vector<std::string> words{test::source("configs/examples/verl/qwen2.5-32b-grpo-4x8xh100.yaml")};
+  for (int i = 0; i < 20; ++i) words.push_back(config("in/c" + std::to_string(i) + ".yaml"));
+  words.insert(words.end(), {"--json", "-"});
+  const Json found = Json::parse(check(words).out);
+  EXPECT_EQ(found["configurations"][0]["report"]["executor"], "closed_form");
+  EXPECT_EQ(found["configurations"][0]["status"], "fits");
+}
+
 }  // namespace
 }  // namespace headroom::cli
