@@ -9,11 +9,11 @@
 
 namespace headroom::test {
 
-/// Every file of configs/examples/FRAMEWORK, sorted.
+/// Every file of configs/examples/FRAMEWORK, sorted; its folders hold what the files include.
 inline std::vector<std::string> examples(const std::string& framework) {
   std::vector<std::string> out;
   for (const auto& entry : std::filesystem::directory_iterator(source("configs/examples/" + framework)))
-    out.push_back(entry.path().string());
+    if (entry.is_regular_file()) out.push_back(entry.path().string());
   std::sort(out.begin(), out.end());
   return out;
 }
