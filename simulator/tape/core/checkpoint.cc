@@ -98,7 +98,10 @@ class Frame : public SavedTensorHooks {
   /// Under the hooks that surround the region, as the input.
   void keep_positional() { arguments_.save_positional(tape_, *saver_.get()); }
 
-  std::uint64_t pack(const Tensor&) override { return count_++; }
+  std::uint64_t pack(const Tensor&) override {
+    gone_.push_back(false);
+    return count_++;
+  }
 
   Tensor unpack(std::uint64_t handle) override {
     if (!recomputed_) recompute();
@@ -106,6 +109,7 @@ class Frame : public SavedTensorHooks {
   }
 
   void release(std::uint64_t handle) override {
+    gone_[handle] = true;
     if (handle < tensors_.size()) tensors_[handle].reset();
   }
 
@@ -115,7 +119,8 @@ class Frame : public SavedTensorHooks {
    public:
     explicit Collector(Frame& frame) : frame_(frame) {}
     std::uint64_t pack(const Tensor& tensor) override {
-      frame_.tensors_.push_back(frame_.tape_.alias(tensor, tensor.shape(), 0, tensor->view));
+      const bool wanted = !frame_.gone_[frame_.tensors_.size()];
+      frame_.tensors_.push_back(wanted ? frame_.tape_.alias(tensor, tensor.shape(), 0, tensor->view) : Tensor{});
       if (frame_.tensors_.size() == frame_.count_) frame_.tape_.set_stopped(true);
       return 0;
     }
@@ -150,6 +155,7 @@ class Frame : public SavedTensorHooks {
   std::size_t count_ = 0;
   bool recomputed_ = false, input_requires_grad_ = false;
   std::vector<Tensor> tensors_;
+  std::vector<bool> gone_;  ///< by placeholder: the node that saved it is no more
 };
 
 class Reentrant : public Function {

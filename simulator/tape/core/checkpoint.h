@@ -15,7 +15,8 @@ using Region = std::function<Tensor(const Tensor& input, std::span<const Tensor>
 /// a placeholder, so that intermediates die as without gradients; the input is kept by a node of its own
 /// (under the hooks that surround the region) and `captured` (keyword arguments: cos, sin, position ids) by
 /// the frame. The first placeholder asked for runs the region again, with gradients, until as many tensors
-/// have been saved as the first time; each recomputed tensor then belongs to the node that asks for it.
+/// have been saved as the first time; each recomputed tensor then belongs to the node that asks for it, and what a
+/// node saved that is no more (of an output that nobody kept) is counted and let go.
 /// When the last placeholder goes, so does the frame: captured tensors in the order given, then the input.
 /// `positional`: so many of the captured, the last ones, are positional arguments and kept like the input.
 Tensor checkpoint(Tape& tape, Region region, const Tensor& input, std::vector<Tensor> captured,
