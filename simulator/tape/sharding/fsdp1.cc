@@ -258,6 +258,7 @@ void Fsdp1::unshard(Unit& u) {
 }
 
 void Fsdp1::make_views(Unit& u) {
+  u.views_have_history = tape_.grad_enabled();
   const StreamScope stream(tape_, options_.gather_stream);
   for (Flat& flat : u.flats) {
     Node* node = nullptr;
@@ -328,6 +329,11 @@ void Fsdp1::before_backward(Unit& u) {
     engine_.queue_callback([this] { finish_backward(); });
   }
   unshard(u);
+  // A pass without gradients came between, a reference's: what a checkpoint recomputes needs views with history.
+  if (!u.views_have_history) {
+    const GradMode with_history(tape_, true);
+    make_views(u);
+  }
   if (u.forward_order.empty()) return;
   const std::size_t place = u.forward_order.back();
   u.forward_order.pop_back();

@@ -66,6 +66,7 @@ class Fsdp1 : public ShardingRuntime {
     std::vector<Flat> flats;
     bool unsharded = false;
     std::vector<std::size_t> forward_order;
+    bool views_have_history = true;  ///< they were made with gradients
   };
   class ReshardOnly;
 
