@@ -15,6 +15,10 @@ constexpr double kSmallKernels = 6;
 constexpr double kRoutingKernels = 4;
 /// Of an adapter at one product: shrinking, expanding, the buffer between them.
 constexpr double kAdapterKernels = 3;
+/// What they cost the host, in eager products of a Linear module: two Triton kernels of some 25 arguments behind
+/// registered operations. Measured side by side: `validator/pytorch/engine_host.py`,
+/// validator/results/h200-2026-11-29/engine_host.json.
+constexpr double kAdapterProducts = 114.332 / 14.548;
 /// Products of a layer: queries, keys and values; output; gate and up; down. Latent attention has two more
 /// down projections and two absorbed ones; routed experts a router, and shared ones two of their own.
 constexpr double kProducts = 4, kLatentProducts = 3, kRouterProducts = 1, kSharedProducts = 2;
@@ -55,10 +59,11 @@ TokenSteps::TokenSteps(const Engine& engine, const Account& account, const Hardw
       mine += kRouterProducts + (layer.mlp.shared_hidden > 0 ? kSharedProducts : 0);
       small += kRoutingKernels;
     }
-    if (engine.lora_slots > 0) small += kAdapterKernels * mine;
+    if (engine.lora_slots > 0) adapted_a_layer_ += count * mine;
     products += count * mine;
     kernels += count * small;
   }
+  adapted_a_layer_ /= std::max(1.0, layers_);
   products_a_layer_ = products / std::max(1.0, layers_);
   kernels_a_layer_ = kernels / std::max(1.0, layers_);
 }
@@ -111,13 +116,14 @@ double TokenSteps::sampling(double running) const {
 }
 
 double TokenSteps::small_kernels() const {
-  return layers_ * kernels_a_layer_ * hardware_.latencies.kernel;
+  return layers_ * (kernels_a_layer_ + kAdapterKernels * adapted_a_layer_) * hardware_.latencies.kernel;
 }
 
 double TokenSteps::dispatch() const {
   const HostTimes& host = hardware_.host_times;
-  return layers_ * ((kernels_a_layer_ + products_a_layer_) * (host.allocation + host.launch) +
-                    products_a_layer_ * host.product);
+  const double small = host.allocation + host.launch;
+  return layers_ * (kernels_a_layer_ * small +
+                    (products_a_layer_ + kAdapterProducts * adapted_a_layer_) * (small + host.product));
 }
 
 Seconds TokenSteps::decode(double running, double context) const {

@@ -46,6 +46,7 @@ class TokenSteps {
   double weight_bytes_ = 2;  ///< of a parameter on the device
   double cached_bytes_ = 0;  ///< of a token in the cache of this GPU
   double products_a_layer_ = 4, kernels_a_layer_ = 0;
+  double adapted_a_layer_ = 0;  ///< products with adapters beside them
 };
 
 }  // namespace headroom::engine
