@@ -7,6 +7,8 @@
 #include <array>
 #include <utility>
 
+#include "models/architecture/lora_defaults.h"
+
 namespace headroom {
 namespace {
 
@@ -46,8 +48,9 @@ bool is_classifier(const Architecture& model) {
   return model.head == HeadKind::sequence_classification || model.head == HeadKind::token_classification;
 }
 
-/// PEFT's table of default targets, for the families that are in it.
-std::vector<std::string> default_targets(std::string_view family) {
+}  // namespace
+
+std::vector<std::string> default_lora_targets(std::string_view family) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kFused = {{
       {"gpt2", "c_attn"},
       {"gpt_neox", "query_key_value"},
@@ -58,8 +61,8 @@ std::vector<std::string> default_targets(std::string_view family) {
       {"internlm2", "wqkv"},
       {"deepseek_v2", ""},
   }};
-  static constexpr std::array<std::string_view, 15> kQueryValue = {
-      "opt",   "gptj",   "llama",       "mistral",    "mixtral", "qwen2", "qwen3",  "qwen2_moe",
+  static constexpr std::array<std::string_view, 16> kQueryValue = {
+      "stablelm", "opt",   "gptj",   "llama",       "mistral",    "mixtral", "qwen2", "qwen3",  "qwen2_moe",
       "gemma", "gemma2", "gemma3_text", "starcoder2", "cohere",  "olmo2", "granite"};
   if (family == "phi") return {"q_proj", "v_proj", "fc1", "fc2"};
   for (const auto& [name, target] : kFused)
@@ -68,6 +71,8 @@ std::vector<std::string> default_targets(std::string_view family) {
     return {"q_proj", "v_proj"};
   return {};
 }
+
+namespace {
 
 Tensor beside(const Tensor& base, std::string name, std::vector<std::int64_t> shape, DType dtype,
               Split split) {
@@ -142,7 +147,7 @@ bool takes_adapter(const Architecture& model, const Tensor& tensor, const LoraSp
 Status add_lora(Architecture& model, const LoraSpec& asked) {
   LoraSpec spec = asked;
   if (spec.rank < 1) return bad("rank", fmt::format("expected a rank of at least 1, found {}", spec.rank));
-  if (spec.targets.empty()) spec.targets = default_targets(model.family);
+  if (spec.targets.empty()) spec.targets = default_lora_targets(model.family);
   if (spec.targets.empty())
     return bad("target_modules",
                fmt::format("expected target modules: PEFT has no default for {}", model.family));

@@ -21,6 +21,7 @@ struct LoraSpec {
   std::vector<std::string>
       saved_modules{};        ///< modules_to_save: trained whole, as a copy beside the frozen original
   DType dtype = DType::fp32;  ///< of the adapters: PEFT keeps them in fp32 over a 16-bit base
+  bool dropout = false;       ///< what an adapter is given is dropped out in training
   bool rest_trains = false;   ///< all but the weights beside adapters trains too; PEFT freezes it
   bool operator==(const LoraSpec&) const = default;
 };

@@ -70,8 +70,14 @@ struct Sharding {
   bool cpu_offload = false;  ///< parameters (and gradients, optimizer) live on the host; units are streamed
   bool forward_prefetch = false;
   bool defer_gradient_sync = false;  ///< gradients stay unsharded until the last micro-batch
-  bool root_stays_gathered =
-      false;                   ///< FSDP1: the root unit stays unsharded after a forward without backward
+  /// The root unit stays unsharded after a forward: FSDP1 after one without backward, FSDP2 after each, until
+  /// its backward or the end of the pass.
+  bool root_stays_gathered = false;
+  /// FSDP2: passes without gradients begin with every unit unsharded; a layer is sharded again when it ran.
+  bool gathers_whole_forward = false;
+  /// FSDP2: a tied head is made and sharded as a weight of its own, and tied to the shards once they move.
+  bool ties_after_sharding = false;
+  bool embedding_wrapped = true;  ///< FSDP2: embeddings are units where the head is not tied to them
   bool layers_wrapped = true;  ///< each decoder layer is a unit; false: the whole model is one
   bool trainable_leaves_wrapped = false;  ///< LoRA: each adapter leaf is its own unit
   bool head_wrapped = false;  ///< FSDP2: a head that is not tied is a unit, as the embedding is
@@ -130,7 +136,7 @@ struct Recompute {
   bool reentrant = false;
   std::int64_t every = 1;            ///< full: every n-th layer; Megatron's `uniform` group size
   std::int64_t layers = 0;           ///< Megatron's `block`: how many layers of a stage; 0: all
-  std::vector<std::string> modules;  ///< selective: core_attn, mlp, moe, layernorm …
+  std::vector<std::string> modules;  ///< selective: core_attn, mlp, moe, layernorm …; self_attn of Transformers
   bool offload_inputs = false;       ///< layer inputs go to pinned host memory between forward and backward
   bool operator==(const Recompute&) const = default;
 };
@@ -166,6 +172,8 @@ struct LossSpec {
   TokenLogprob token_logprob = TokenLogprob::log_softmax;
   bool logits_fp32 = false;
   bool temperature_copy = false;            ///< logits are divided out of place: a second copy
+  bool collects_chunks = false;             ///< log-probs of all tokens, by chunks, stand whole before the choice
+  bool scales_samples = false;              ///< generation divides its scores by a temperature
   bool keeps_logits = false;                ///< the caller holds the logits until its backward is done
   Entropy logprob_entropy = Entropy::none;  ///< in the log-prob pass
   Entropy train_entropy = Entropy::none;    ///< in the update

@@ -17,6 +17,7 @@ tape::Tensor Loop::generate(Experience& experience) {
   tape::SampleOptions options;
   options.new_tokens = experience.response;
   options.begin_token = family_facts(role().model->family).begin_token;
+  options.temperature = role().loss.scales_samples;
   options.weights_on_host = role().sharding.cpu_offload;
   tape::Tensor out = tape::sample(model(), experience.prompts, options);
   model().options().training = role().trained;

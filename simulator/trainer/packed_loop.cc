@@ -11,6 +11,7 @@
 #include "simulator/tape/operations/token_losses.h"
 #include "simulator/tape/operations/views.h"
 #include "simulator/trainer/packed_loss.h"
+#include "simulator/trainer/token_logprob.h"
 
 namespace headroom::trainer {
 namespace {
@@ -117,7 +118,10 @@ Tensor PackedLoop::token_logprobs(Tensor logits, const Tensor& labels, bool in_p
   if (acting().loss.token_logprob == TokenLogprob::flash_cross_entropy)
     return tape::neg(tape::flash_cross_entropy(std::move(logits), labels, in_place));
   if (acting().loss.token_logprob != TokenLogprob::selective_log_softmax) {
-    Tensor table = tape::log_softmax(std::move(logits));
+    const LossSpec& loss = acting().loss;
+    Tensor table = loss.collects_chunks && loss.chunk > 0 && !tape_.grad_enabled()
+                       ? collected_log_softmax(std::move(logits), loss.chunk)
+                       : tape::log_softmax(std::move(logits));
     return tape::squeeze(tape::gather(std::move(table), tape::unsqueeze(labels, -1)), -1);
   }
   // Row by row: each row's log-probabilities stay for the backward.
@@ -173,6 +177,7 @@ Tensor PackedLoop::forward(Experience&, Output output) {
   const tape::ComponentScope component(tape_, Component::activations);
   const bool training = std::exchange(model().options().training, role().training_mode_forward);
   std::vector<Tensor> results;
+  store_.begin_pass();
   for (const Piece& piece : forward_pieces()) {
     repeat(piece.times);
     if (output == Output::logprobs) {

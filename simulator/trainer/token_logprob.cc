@@ -1,5 +1,7 @@
 #include "simulator/trainer/token_logprob.h"
 
+#include <algorithm>
+
 #include "simulator/tape/core/autocast.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/losses.h"
@@ -103,6 +105,13 @@ Tensor token_logprobs(tape::Arg logits, const Tensor& ids, const LossSpec& loss)
   logits.release();
   tape::drop(rows, tokens);
   return out;
+}
+
+Tensor collected_log_softmax(Tensor rows, std::int64_t chunk) {
+  std::vector<Tensor> parts;
+  for (std::int64_t i = 0; i < rows.size(0); i += chunk)
+    parts.push_back(tape::log_softmax(tape::slice(rows, 0, i, std::min(chunk, rows.size(0) - i))));
+  return tape::cat(parts, 0);
 }
 
 Tensor token_entropies(const Tensor& logits, const LossSpec& loss) {

@@ -13,6 +13,9 @@ tape::Tensor token_logprobs(tape::Arg logits, const tape::Tensor& ids, const Los
 /// narrower types row-wise log_softmax.
 tape::Tensor selective_log_softmax(const tape::Tensor& logits, const tape::Tensor& tokens);
 
+/// log_softmax of rows [N,V], `chunk` rows at once; the parts stand until they are joined.
+tape::Tensor collected_log_softmax(tape::Tensor rows, std::int64_t chunk);
+
 /// Entropies of the positions that predict a token: [B,T-1], or [B(T-1)] by `loss.entropy_chunk` packed rows.
 tape::Tensor token_entropies(const tape::Tensor& logits, const LossSpec& loss);
 

@@ -185,6 +185,15 @@ struct Fields<Sharding> {
             &Sharding::forward_prefetch);
     v.field({.name = "defer_gradient_sync", .meaning = "gradients stay whole until the last micro-batch"},
             &Sharding::defer_gradient_sync);
+    v.field({.name = "gathers_whole_forward",
+             .meaning = "FSDP2: passes without gradients begin with every unit unsharded"},
+            &Sharding::gathers_whole_forward);
+    v.field({.name = "ties_after_sharding",
+             .meaning = "FSDP2: a tied head is sharded as a weight of its own, and tied when shards move"},
+            &Sharding::ties_after_sharding);
+    v.field({.name = "embedding_wrapped",
+             .meaning = "FSDP2: embeddings are units where the head is not tied to them"},
+            &Sharding::embedding_wrapped);
     v.field({.name = "root_stays_gathered",
              .meaning = "FSDP1: the root unit stays whole after a forward without backward"},
             &Sharding::root_stays_gathered);
@@ -350,6 +359,8 @@ struct Fields<LoraSpec> {
     v.field({.name = "targets", .meaning = "module names; all-linear"}, &LoraSpec::targets);
     v.field({.name = "saved_modules", .meaning = "modules trained whole besides"}, &LoraSpec::saved_modules);
     v.field({.name = "dtype", .meaning = "of the adapters"}, &LoraSpec::dtype);
+    v.field({.name = "dropout", .meaning = "what an adapter is given is dropped out in training"},
+            &LoraSpec::dropout);
     v.field({.name = "rest_trains", .meaning = "all but the weights beside adapters trains too"},
             &LoraSpec::rest_trains);
   }
@@ -364,6 +375,11 @@ struct Fields<LossSpec> {
     v.field({.name = "logits_fp32", .meaning = "logits are cast to fp32"}, &LossSpec::logits_fp32);
     v.field({.name = "temperature_copy", .meaning = "logits are divided out of place"},
             &LossSpec::temperature_copy);
+    v.field({.name = "collects_chunks",
+             .meaning = "fp32 log-probs of a pass without gradients are made by chunks and joined"},
+            &LossSpec::collects_chunks);
+    v.field({.name = "scales_samples", .meaning = "generation divides its scores by a temperature"},
+            &LossSpec::scales_samples);
     v.field({.name = "keeps_logits", .meaning = "the caller holds the logits until their backward is done"},
             &LossSpec::keeps_logits);
     v.field({.name = "logprob_entropy", .meaning = "entropy in the log-prob pass"},

@@ -290,6 +290,7 @@ std::vector<Key> keys_of(const Settings& settings) {
       return settings::append_keys(out, at, rows, into.enabled, "another backend runs");
     settings::append_keys(out, at, rows);
   });
+  out.push_back(settings::stated_model_key());
   const auto unused = [&](std::string_view section) {
     out.push_back({.path = std::string(section),
                    .kind = settings::Kind::any,

@@ -10,6 +10,7 @@
 #include "planner/frameworks/nemo_rl/aliases.h"
 #include "planner/frameworks/nemo_rl/job.h"
 #include "planner/frameworks/nemo_rl/parents.h"
+#include "planner/frameworks/nemo_rl/recording.h"
 #include "planner/frameworks/nemo_rl/release.h"
 
 namespace headroom::nemo_rl {
@@ -50,11 +51,6 @@ void check_words(Values& v, Settings& s) {
                 fmt::format("expected full or selective, found {}", p.megatron.granularity.substr(0, 80)));
     if (p.megatron.enabled && (p.megatron.deepep || p.megatron.dispatcher == "flex"))
       s.assumptions.push_back(at + "megatron_cfg.moe_enable_deepep: DeepEP's own buffers are not counted");
-    if (p.dtensor.enabled && p.dtensor.activation_checkpointing && !p.dtensor.deals_experts() &&
-        (!p.dtensor.second || !s.since(0, 6)))
-      s.assumptions.push_back(at +
-                              "dtensor_cfg.activation_checkpointing: this worker recomputes norms, attention and MLP one "
-                              "by one; they are taken as one layer, which keeps less");
     if (p.dtensor.deals_experts())
       s.assumptions.push_back(at +
                               "dtensor_cfg.expert_parallel_size: experts get their tokens through DeepEP, whose own "
@@ -93,6 +89,11 @@ void find_models(Values& v, Settings& s, const JobOptions& options, const std::s
     request.base = base;
     request.head = head;
     request.overrides = v.tree(at + "hf_config_overrides");
+    if (options.model.empty() && &p == &s.policy)
+      if (auto stated = settings::stated_model(v, head)) {
+        p.architecture = std::move(stated);
+        return;
+      }
     p.architecture = settings::model_at(v, at + "model_name", request);
   };
   find(s.policy, "policy.",
@@ -143,6 +144,7 @@ bool has_keys(const Document& document) {
 }  // namespace
 
 bool detect(const JobInput& input) {
+  if (has_recording(input)) return true;
   for (const JobInput::File& file : input.files) {
     if (file.document.is_map() && has_keys(file.document)) return true;
     if (file.document.is_scalar())
@@ -152,7 +154,8 @@ bool detect(const JobInput& input) {
   return false;
 }
 
-Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
+Result<ReadJob> read(const JobInput& given, const JobOptions& options) {
+  const JobInput input = without_recordings(given);
   JobOptions without = options;
   without.overrides.clear();
   HEADROOM_ASSIGN(Layers layers, lay_parents(input, options));
@@ -195,6 +198,8 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   settings::take_options(s, options);
   if (options.nodes) s.nodes = *options.nodes;
   if (options.gpus_per_node) s.gpus_per_node = *options.gpus_per_node;
+  // A recorder hands the worker buffers of the size that its case states, whatever the release reads.
+  if (has_recording(given)) s.policy.refit_buffer_gb = values.number("policy.refit_buffer_size_gb", 0, 1e6, 0);
   check_words(values, s);
   find_models(values, s, options, std::filesystem::path(input.files.front().path).parent_path().string());
   warn_of_new_keys(values, files, options);

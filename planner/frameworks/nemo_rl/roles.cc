@@ -61,6 +61,16 @@ void set_dealt_experts(Role& role, const Dtensor& d) {
   role.sharding.head_wrapped = true;
 }
 
+/// The first worker, and Automodel's before 0.6, wrap a layer's modules one by one; the others whole layers.
+void set_recompute(const Settings& s, Role& role, const Dtensor& d) {
+  if (d.deals_experts() || (d.second && s.since(0, 6))) {
+    role.recompute.kind = RecomputeKind::full;
+    return;
+  }
+  role.recompute.kind = RecomputeKind::selective;
+  role.recompute.modules = {"layernorm", "self_attn", "mlp"};
+}
+
 void set_dtensor(const Settings& s, Role& role, const Policy& p, bool trained) {
   const Dtensor& d = p.dtensor;
   const bool fsdp1 = !d.enabled;
@@ -81,17 +91,27 @@ void set_dtensor(const Settings& s, Role& role, const Policy& p, bool trained) {
     role.parallel.context = d.context;
     role.parallel.sequence = d.sequence_parallel && d.tensor > 1;
     if (d.replicate > 1) role.sharding.group = s.train_gpus() / d.tensor / d.context / d.replicate;
-    if (trained && d.activation_checkpointing) role.recompute.kind = RecomputeKind::full;
+    if (trained && d.activation_checkpointing) set_recompute(s, role, d);
     role.fused_kernels = d.liger;
     if (d.deals_experts()) set_dealt_experts(role, d);
+    // Layers are units and the rest is the root's, which is gathered once a pass. The first worker gathers
+    // every unit before log-probabilities. Modules made empty lose their ties, which come back with weights.
+    role.sharding.embedding_wrapped = false;
+    role.sharding.root_stays_gathered = true;
+    role.sharding.gathers_whole_forward = !d.second;
+    role.sharding.ties_after_sharding = p.architecture->decoder.tied_embeddings &&
+                                        role.head == HeadKind::language_model &&
+                                        (!d.second || !s.since(0, 6));
   }
   role.attention =
-      role.packed || s.generates() ? AttentionImplementation::flash_varlen : AttentionImplementation::sdpa;
+      role.packed ? AttentionImplementation::flash_varlen : AttentionImplementation::sdpa;
   // GPT-OSS's learned logits have no fused form.
   for (const LayerGroup& group : p.architecture->decoder.groups)
     if (group.layer.attention.sinks) role.attention = AttentionImplementation::eager;
   role.loss.logits_fp32 = true;
   role.loss.token_logprob = TokenLogprob::log_softmax;
+  // Chunks of a vocabulary that is split between ranks, and those of later releases, are reduced one by one.
+  role.loss.collects_chunks = d.tensor == 1 && !s.since(0, 8);
   if (!trained) return;
   role.optimizer.implementation =
       Document::scalar(p.fused).as_bool().value_or(false)     ? OptimizerImplementation::fused

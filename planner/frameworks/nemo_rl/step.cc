@@ -22,8 +22,10 @@ class StepMaker : public StepBuilder {
       if (colocated()) engine(Verb::sleep);
     }
     phase(PhaseKind::init);
+    const bool megatron = s_.policy.runs_megatron();
+    if (s_.has_reference() && !megatron) build_copy();
     build(s_.policy, "actor");
-    if (s_.has_reference()) build_reference();
+    if (s_.has_reference() && megatron) build_reference();
     if (s_.algorithm == Algorithm::ppo) {
       to_host(s_.policy, "actor");
       build(s_.value, "critic");
@@ -81,7 +83,7 @@ class StepMaker : public StepBuilder {
     act(Verb::build_optimizer, role);
   }
 
-  /// Its weights are copied to pinned memory, the policy's making room for it.
+  /// Megatron's worker loads the reference, which the policy makes room for, and copies it to pinned memory.
   void build_reference() {
     const Policy& p = s_.policy;
     drop_gradients(p, "actor");
@@ -89,7 +91,14 @@ class StepMaker : public StepBuilder {
     act(Verb::build, "ref");
     move(Verb::offload, p, "ref", kWeights);
     move(Verb::load, p, "actor", kWeights);
-    if (p.runs_megatron()) act(Verb::load, "actor", kGradients);
+    act(Verb::load, "actor", kGradients);
+  }
+
+  /// DTensor's worker copies the policy's state dict to pinned memory and moves nothing: the same bytes come and
+  /// go before the policy's own stand.
+  void build_copy() {
+    act(Verb::build, "ref");
+    move(Verb::offload, s_.policy, "ref", kWeights);
   }
 
   void to_host(const Policy& p, const std::string& role) {

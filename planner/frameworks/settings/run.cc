@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "models/architecture/read.h"
 #include "planner/configuration/override.h"
 #include "planner/configuration/value_grammar.h"
 #include "planner/frameworks/named_configuration.h"
@@ -11,6 +12,11 @@
 #include "simulator/hardware/library.h"
 
 namespace headroom::settings {
+namespace {
+
+constexpr std::string_view kModelConfig = "headroom.model_config";
+
+}  // namespace
 
 Result<Layers> lay_files(const JobInput& input, const JobOptions& options, std::string_view expected) {
   Layers layers;
@@ -79,6 +85,30 @@ std::shared_ptr<const Architecture> model_at(Values& values, const std::string& 
   if (found) return *found;
   values.fail_with(std::move(found.error()), key);
   return nullptr;
+}
+
+std::shared_ptr<const Architecture> stated_model(Values& values, HeadKind head) {
+  const Document own = values.tree(kModelConfig);
+  if (!own.is_map() || own.entries().empty()) return nullptr;
+  ReadOptions options;
+  if (head != HeadKind::language_model) {
+    options.head = head;
+    options.labels = 1;
+  }
+  Result<Architecture> made = make_architecture(own, {}, options);
+  if (made) return std::make_shared<const Architecture>(std::move(*made));
+  values.fail_with(std::move(made.error()), std::string(kModelConfig));
+  return nullptr;
+}
+
+Key stated_model_key() {
+  return {.path = std::string(kModelConfig),
+          .kind = Kind::any,
+          .fallback = "{}",
+          .note = {},
+          .effect = Effect::modelled,
+          .since = kFirst,
+          .until = kNever};
 }
 
 std::vector<std::string> effective_overrides(const JobOptions& options, const OptionKeys& keys) {

@@ -56,6 +56,12 @@ void leave_unmodelled(Values& values, TableSettings& settings, const std::string
 std::shared_ptr<const Architecture> model_at(Values& values, const std::string& key,
                                              const ModelRequest& request);
 
+/// The values of a config.json that stand in the configuration itself, below `headroom.model_config`: in place
+/// of a model's name. Null: none stand there, or an error, which `values` keeps.
+std::shared_ptr<const Architecture> stated_model(Values& values, HeadKind head);
+/// That key, for a framework's table.
+Key stated_model_key();
+
 /// The keys under which a framework's files keep what the command line can state. Empty: no key does.
 struct OptionKeys {
   std::vector<std::string> models;

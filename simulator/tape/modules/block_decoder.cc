@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "simulator/tape/core/checkpoint.h"
 #include "simulator/tape/modules/alibi.h"
 #include "simulator/tape/modules/eager_attention.h"
 #include "simulator/tape/modules/position_ids.h"
@@ -209,15 +210,49 @@ Tensor BlockDecoder::run(const DecoderLayer& layer, const Tensor& input, const L
   const NormLayer& mlp_behind = layer.norms[behind ? 1 : 3];
   Tensor weights;
   Tensor residual = input;
-  Tensor hidden = behind ? input : layer.norms[0](input);
-  hidden = spec.mixer == MixerKind::attention ? layer.attention(options_, hidden, shared, weights)
-                                              : layer.state(hidden, shared);
-  hidden = join(residual, hidden, attention_behind);
+  // "layernorm": the modules called input_layernorm and post_attention_layernorm, which is the norm behind the
+  // attention where there is one.
+  const bool gemma = !behind && attention_behind.norm.present();
+  const auto norm = [this, &layer, gemma](int which, const Tensor& in) {
+    const auto run_norm = [&layer, which](const Tensor& x, std::span<const Tensor>) { return layer.norms[which](x); };
+    return which == 1 && gemma ? run_norm(in, {}) : part("layernorm", in, {}, run_norm);
+  };
+  Tensor hidden = behind ? input : norm(0, input);
+  if (recomputes("self_attn") && spec.mixer == MixerKind::attention)
+    hidden = part("self_attn", hidden, {shared.cos, shared.sin, shared.mask},
+                  [this, &layer, cache = shared.cache, index = shared.index, tokens = shared.tokens](
+                      const Tensor& x, std::span<const Tensor> kept) {
+                    Tensor unused;
+                    return layer.attention(options_, x, {kept[0], kept[1], kept[2], cache, index, tokens}, unused);
+                  });
+  else
+    hidden = spec.mixer == MixerKind::attention ? layer.attention(options_, hidden, shared, weights)
+                                                : layer.state(hidden, shared);
+  if (gemma && recomputes("layernorm")) {
+    hidden = norm(2, hidden);
+    hidden = add(residual, hidden);
+  } else {
+    hidden = join(residual, hidden, attention_behind);
+  }
   residual = hidden;
-  if (!behind) hidden = layer.norms[1](hidden);
-  hidden = layer.mlp(hidden, shared.decoding());
+  if (!behind) hidden = norm(1, hidden);
+  hidden = part("mlp", hidden, {}, [&layer, decoding = shared.decoding()](const Tensor& x, std::span<const Tensor>) {
+    return layer.mlp(x, decoding);
+  });
   hidden = join(residual, hidden, mlp_behind);
   return hidden;
+}
+
+bool BlockDecoder::recomputes(std::string_view module) const {
+  const Recompute& r = options_.recompute;
+  return options_.training && r.kind == RecomputeKind::selective &&
+         std::find(r.modules.begin(), r.modules.end(), module) != r.modules.end();
+}
+
+/// A module of a layer, under a checkpoint of its own where selective recomputation names it.
+Tensor BlockDecoder::part(std::string_view module, const Tensor& in, std::vector<Tensor> captured,
+                          const Region& region) {
+  return recomputes(module) ? checkpoint(tape_, region, in, std::move(captured)) : region(in, captured);
 }
 
 /// Falcon's layers return their probabilities too, and the body's variable holds a layer's whole result.

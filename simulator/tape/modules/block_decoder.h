@@ -47,6 +47,8 @@ class BlockDecoder : public Model {
   Tensor embed_tokens(const ModelInput& input, Tensor& embeddings);
   Positions positions_for(bool sliding, const ModelInput& input, const Tensor& positions, DType dtype);
   Tensor run(const DecoderLayer& layer, const Tensor& input, const LayerInput& shared);
+  bool recomputes(std::string_view module) const;
+  Tensor part(std::string_view module, const Tensor& in, std::vector<Tensor> captured, const Region& region);
   void hand_out(Tensor& weights);
   Tensor run_named(const DecoderLayer& layer, const Tensor& input, const LayerInput& shared);
   Tensor run_single(const DecoderLayer& layer, const Tensor& input, const LayerInput& shared);

@@ -3,6 +3,7 @@
 #include "simulator/tape/core/autocast.h"
 #include "simulator/tape/modules/module_hooks.h"
 #include "simulator/tape/operations/copy.h"
+#include "simulator/tape/operations/dropout.h"
 #include "simulator/tape/operations/linear.h"
 #include "simulator/tape/operations/norm.h"
 #include "simulator/tape/operations/pointwise.h"
@@ -95,7 +96,8 @@ Tensor LinearLayer::adapted(const Tensor& input, Tensor result) const {
   const DType dtype = result.dtype();
   const ModuleScope scope(input.tape(), lora->module);
   Tensor x = to(input, lora->a.dtype());
-  Tensor thin = linear(x, lora->a, {});
+  const bool drops = lora->dropout && owner->options().training;
+  Tensor thin = drops ? linear(dropout(x), lora->a, {}) : linear(x, lora->a, {});
   Tensor wide = linear(std::move(thin), lora->b, {});
   Tensor scaled = mul_scalar(std::move(wide));
   result = add(result, std::move(scaled));

@@ -14,6 +14,7 @@ struct LoraPair {
   Tensor a;  ///< [rank, in]
   Tensor b;  ///< [out, rank]
   std::uint32_t module = 0;
+  bool dropout = false;  ///< of what it is given, in training
 };
 
 /// torch.nn.Linear, with PEFT's adapter around it when there is one.

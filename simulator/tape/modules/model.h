@@ -133,6 +133,7 @@ class Model {
   /// In module order.
   std::vector<NamedLinear>& linears() { return linears_; }
   ModelOptions& options() { return options_; }
+  const ModelOptions& options() const { return options_; }
   const Decoder& decoder() const { return decoder_; }
   const Architecture& architecture() const { return architecture_; }
   Tape& tape() { return tape_; }

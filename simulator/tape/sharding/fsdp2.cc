@@ -56,7 +56,7 @@ Fsdp2::Fsdp2(Model& model, Engine& engine, const ShardingOptions& options)
 }
 
 void Fsdp2::build_groups(Model& model) {
-  const bool own_embedding = !model.decoder().tied_embeddings;
+  const bool own_embedding = options_.embedding_wrapped && !model.decoder().tied_embeddings;
   Group tokens, positions, head, root;
   tokens.unit = kEmbeddingUnit;
   positions.unit = kPositionUnit;
@@ -302,6 +302,24 @@ Bytes Fsdp2::copy_in_scratch(std::span<const std::int64_t> lengths, DType reduce
 
 // --- Forward
 
+/// Module by module: the root comes first. Each unit's gather is waited for at once.
+void Fsdp2::begin_pass() {
+  if (!options_.gathers_whole_forward) return;
+  const auto whole = [this](Group& g) {
+    unshard(g);
+    wait(g, false);
+  };
+  whole(groups_.back());
+  for (std::vector<Group>* groups : {&groups_, &experts_})
+    for (Group& g : *groups) whole(g);
+}
+
+void Fsdp2::end_pass() {
+  if (!options_.gathers_whole_forward) return;
+  for (std::vector<Group>* groups : {&groups_, &experts_})
+    for (Group& g : *groups) reshard(g);
+}
+
 void Fsdp2::before_forward(int unit, Tensor& input) {
   Group& g = group(unit);
   if (g.unit != unit) return;
@@ -329,7 +347,8 @@ void Fsdp2::after_forward(int unit, Tensor& output) {
   // A checkpoint that recomputes through this hook leaves the parameters for its own backward; the layer is
   // its own root there.
   const bool recomputes = tape_.thread() != Thread::main;
-  if (options_.reshard_after_forward && !recomputes) {
+  const bool stays = unit == kRoot && options_.root_stays_gathered;
+  if (options_.reshard_after_forward && !recomputes && !stays) {
     reshard(g);
     if (Group* experts = experts_of(g)) reshard(*experts);
   }
@@ -512,11 +531,29 @@ std::vector<Fsdp2::Parameter*> Fsdp2::ordered() {
   return out;
 }
 
+/// Those that the model's `parameters()` names: a tied weight once.
 std::vector<Tensor> Fsdp2::shards() {
   std::vector<Tensor> out;
   for (const Parameter* p : ordered())
-    if (p->shard->requires_grad) out.push_back(p->shard);
+    if (p->shard->requires_grad && !is_tied_head(*p)) out.push_back(p->shard);
   return out;
+}
+
+bool Fsdp2::is_tied_head(const Parameter& p) const {
+  return options_.ties_after_sharding && p.slot == &model_.head_table();
+}
+
+/// Moving a module looks its parameters up anew: the head's shard is the embedding's from then on.
+void Fsdp2::tie() {
+  if (!options_.ties_after_sharding) return;
+  Parameter *table = nullptr, *head = nullptr;
+  for (Parameter* p : ordered()) {
+    if (is_tied_head(*p))
+      head = p;
+    else if (table == nullptr)
+      table = p;  // embeddings come first
+  }
+  if (head != nullptr && table != nullptr) head->shard = table->shard;
 }
 
 void Fsdp2::move_buffers(bool device, HostKind kind) {
@@ -539,6 +576,7 @@ void Fsdp2::offload(HostKind kind) {
           tape_.set_data(p.shard, to_host(p.shard, kind));
         }
     }
+  tie();
 }
 
 /// DTensor's shapes are propagated through fake tensors.
@@ -559,6 +597,7 @@ void Fsdp2::load() {
     tape_.set_data(p->shard, to_device(p->shard));
   }
   move_buffers(true, HostKind::pageable);
+  tie();
 }
 
 }  // namespace headroom::tape

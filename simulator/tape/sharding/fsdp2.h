@@ -28,6 +28,8 @@ class Fsdp2 : public ShardingRuntime {
 
   void before_forward(int unit, Tensor& input) override;
   void after_forward(int unit, Tensor& output) override;
+  void begin_pass() override;
+  void end_pass() override;
   std::vector<Tensor> shards() override;
   void set_gradient_sync(bool sync) override { sync_ = sync; }
   /// model.to("cpu"): a unit's shards go when all of its modules have moved, so the root's after the buffers.
@@ -78,6 +80,8 @@ class Fsdp2 : public ShardingRuntime {
   void distribute();
   void fake_context();
   Group& group(int unit);
+  bool is_tied_head(const Parameter& parameter) const;
+  void tie();
   void unshard(Group& group);
   void wait(Group& group, bool forward);
   void copy_out(Group& group, bool forward);

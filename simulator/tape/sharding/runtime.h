@@ -19,7 +19,10 @@ struct ShardingOptions {
   bool reshard_after_forward = true;
   bool cpu_offload = false;  ///< shards, their gradients and optimizer live in pinned host memory
   bool forward_prefetch = false;  ///< the next unit is gathered before a unit runs; not the root
-  bool root_stays_gathered = false;  ///< FSDP1: beyond a pass without backward
+  bool root_stays_gathered = false;  ///< FSDP1: beyond a pass without backward; FSDP2: beyond each forward
+  bool gathers_whole_forward = false;  ///< FSDP2: `begin_pass` gathers every unit
+  bool ties_after_sharding = false;    ///< FSDP2: the head's shard becomes the embedding's once shards move
+  bool embedding_wrapped = true;       ///< FSDP2: embeddings are units where the head is not tied to them
   bool layers_wrapped = true;        ///< each decoder layer is a unit; false: the whole model is one
   bool leaves_wrapped = false;       ///< FSDP1: each trainable parameter is a flat parameter of its own
   bool built_on_host = false;        ///< parameters have no device memory yet: units come as they are sharded
@@ -42,6 +45,8 @@ class ShardingRuntime : public UnitHooks {
   /// gone.
   virtual void offload(HostKind kind) = 0;
   virtual void load() = 0;
+  /// A pass without gradients begins.
+  virtual void begin_pass() {}
   /// A pass without gradients is over, its results taken.
   virtual void end_pass() {}
   /// The sharded state dict in its order, a tied head once more at the end. What is made for it lives as long

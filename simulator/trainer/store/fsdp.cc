@@ -24,6 +24,9 @@ Status FsdpStore::build() {
   options.cpu_offload = r.sharding.cpu_offload;
   options.forward_prefetch = r.sharding.forward_prefetch;
   options.root_stays_gathered = r.sharding.root_stays_gathered;
+  options.gathers_whole_forward = r.sharding.gathers_whole_forward;
+  options.ties_after_sharding = r.sharding.ties_after_sharding;
+  options.embedding_wrapped = r.sharding.embedding_wrapped;
   options.layers_wrapped = r.sharding.layers_wrapped;
   options.leaves_wrapped = r.sharding.trainable_leaves_wrapped;
   options.built_on_host = r.built_on_host;
@@ -61,6 +64,10 @@ void FsdpStore::move_weights(bool to_device) {
     runtime_->load();
   else
     runtime_->offload(role().offload_pinned ? HostKind::pinned : HostKind::pageable);
+}
+
+void FsdpStore::begin_pass() {
+  runtime_->begin_pass();
 }
 
 void FsdpStore::end_pass() {

@@ -16,6 +16,7 @@ class FsdpStore : public UnshardedStore {
 
   Status build() override;
   void begin_micro_batch(bool last) override;
+  void begin_pass() override;
   void end_pass() override;
   void export_weights() override;
   void sync_weights(const WeightSync& sync) override;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "models/architecture/lora_defaults.h"
 #include "models/sharding/tensor_slice.h"
 #include "simulator/job/names.h"
 #include "simulator/phases/megatron_role.h"
@@ -36,10 +37,20 @@ Status Store::build_model() {
   options.recompute = r.recompute;
   options.head = r.head;
   if (r.sharding.kind == ShardingKind::fsdp2) options.expert_ranks = r.parallel.expert;
-  HEADROOM_ASSIGN(const Architecture slice, tensor_slice(*r.model, r.parallel.tensor));
+  HEADROOM_ASSIGN(Architecture slice, tensor_slice(*r.model, r.parallel.tensor));
+  if (r.sharding.ties_after_sharding) slice.decoder.tied_embeddings = false;
   HEADROOM_ASSIGN(model_, tape::make_model(tape_, slice, r.name, options));
   model_->engine = &context_.engine;
-  if (r.lora) tape::add_lora(*model_, *r.lora);
+  if (r.lora) {
+    LoraSpec adapters = *r.lora;
+    if (adapters.targets.empty()) adapters.targets = default_lora_targets(r.model->family);
+    if (adapters.targets.empty())
+      return fail(Error{.message = "expected the modules that get adapters: PEFT has no default for models of type " +
+                                   r.model->family,
+                        .file = {},
+                        .key = "lora.targets"});
+    tape::add_lora(*model_, adapters);
+  }
   // gradient_checkpointing_enable() sees to it, with adapters or without.
   model_->embeddings_require_grad = r.trained && r.recompute.kind != RecomputeKind::none;
   std::map<int, Bytes> units;

@@ -30,7 +30,8 @@ class Store {
   virtual void backward(const tape::Tensor& loss) = 0;
   /// After a backward that another store's loss started and that reached this one's weights.
   virtual void end_joint_backward() {}
-  /// After all forwards of a pass without gradients.
+  /// Before all forwards of a pass without gradients, and after them.
+  virtual void begin_pass() {}
   virtual void end_pass() {}
   /// An optimizer step: gradients are clipped, weights updated, gradients dropped.
   virtual void step() = 0;

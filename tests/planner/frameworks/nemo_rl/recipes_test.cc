@@ -68,8 +68,11 @@ TEST(NemoRecipes, WhatRanFitsOrIsRefusedByName) {
   }
   for (const auto& [verdict, count] : counts) RecordProperty(verdict, count);
   EXPECT_GE(counts["fits"], 160);
-  // Rows as long as its cap, of a run whose data are shorter.
-  EXPECT_THAT(wrong, testing::IsSubsetOf({"nemo-test-llm-sft-llama3.1-70b-8n8g-tp4pp2-long-megatron"}));
+  // Rows as long as their caps, of runs whose data are shorter: Gemma 3's norms in fp32, two of which the first
+  // worker does not recompute, take 1.4 GB a layer at 16,384 tokens.
+  EXPECT_THAT(wrong, testing::IsSubsetOf({"nemo-test-llm-sft-llama3.1-70b-8n8g-tp4pp2-long-megatron",
+                                          "nemo-test-llm-grpo-gemma3-27b-it-16n8g-fsdp2tp8sp-actckpt-long-removed",
+                                          "nemo-test-llm-grpo-gemma3-27b-it-8n8g-fsdp2tp8-actckpt-long"}));
 }
 
 }  // namespace
