@@ -52,7 +52,7 @@ constexpr Flag kCommon[] = {
     {"lora_rank", "ds.lora.rank", FIELD(I, lora_rank), "0", Effect::modelled, "", 0, 65536},
     {"lora_alpha", "ds.lora.alpha", std::monostate{}, "16", Effect::none, "a factor"},
     {"target_modules", "ds.lora.target_modules", FIELD(std::vector<std::string>, lora_targets)},
-    {"lora_dropout", "ds.lora.dropout", std::monostate{}, "0", Effect::none},
+    {"lora_dropout", "ds.lora.dropout", FIELD(double, lora_dropout), "0"},
     {"load_checkpoint", "ckpt.load_enable", FIELD(bool, resumed), "false"},
     {"save_steps", "ckpt.save_steps", FIELD(I, save_steps), "-1", Effect::modelled, "", -1},
     {"optim", "optim", std::monostate{}, "adam", Effect::unmodelled, "the optimizer"},

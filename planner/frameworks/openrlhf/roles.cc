@@ -117,6 +117,7 @@ Role make_role(const Settings& s, const std::string& name, bool trained, HeadKin
   if (trained && s.lora_rank > 0) {
     LoraSpec lora;
     lora.rank = s.lora_rank;
+    lora.dropout = s.lora_dropout > 0;
     lora.targets = s.lora_targets.empty() ? std::vector<std::string>{"all-linear"} : s.lora_targets;
     lora.dtype = stored(s);
     role.lora = lora;

@@ -54,6 +54,7 @@ struct Settings : settings::TableSettings {
   std::string attention = "flash_attention_2";
   bool liger = false, load_in_4bit = false, ema = false;
   std::int64_t lora_rank = 0;
+  double lora_dropout = 0;
   std::vector<std::string> lora_targets;
   bool ref_offload = false, reward_offload = false;
   double kl_coefficient = 0.01;

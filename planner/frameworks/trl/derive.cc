@@ -28,6 +28,7 @@ void derive_precision(Settings& s) {
     const bool heard = !s.since(1, 2);
     s.mixed_precision = !launcher.empty() ? launcher != "no" : heard && (bf16 || fp16);
     s.half_ = launcher == "fp16" || (launcher.empty() && fp16) ? DType::fp16 : DType::bf16;
+    s.disable_dropout = true;  // without being asked
   } else if (bf16 || fp16) {
     s.mixed_precision = true;
     s.half_ = fp16 ? DType::fp16 : DType::bf16;

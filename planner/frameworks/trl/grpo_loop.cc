@@ -49,7 +49,7 @@ Tensor GrpoLoop::generate(Experience& e) {
   // the tokenizers of chat models (Qwen's) have it.
   options.begin_token = false;
   options.length_processors = false;
-  options.temperature = role().loss.temperature_copy;
+  options.temperature = role().loss.scales_samples;
   options.mask = tape_.empty({e.batch, e.prompt}, DType::int64, kMask);
   // PEFT generates with the model inside its wrapper, which Accelerate's forward does not reach.
   if (!role().lora && role().precision.autocast)
@@ -111,18 +111,24 @@ void GrpoLoop::shuffle(Experience& e) {
   micro_batch_ = 0;
 }
 
-Tensor GrpoLoop::logprobs(const Tensor& ids, const Tensor& mask, std::int64_t response, bool entropy) {
+/// `outputs`: the caller's variable of the model's outputs, which keeps the last call's logits until this
+/// one's stand.
+Tensor GrpoLoop::logprobs(const Tensor& ids, const Tensor& mask, std::int64_t response, bool entropy,
+                          Tensor& outputs) {
   tape::ModelInput input;
   input.ids = ids;
   input.attention_mask = mask;
   input.last_logits = response + 1;
   Tensor logits = call(input);
+  outputs = logits;
   input = {};
   const tape::ComponentScope component(tape_, Component::logits);
   {
     const Tensor base = logits;
     logits = last_columns(tape::slice(std::move(logits), 1, 0, response), response);
-    logits = tape::div_in_place(std::move(logits), base);
+    logits = role().loss.temperature_copy ? tape::div_scalar(std::move(logits))
+                                          : tape::div_in_place(std::move(logits), base);
+    if (role().loss.temperature_copy) outputs = logits;
   }
   Tensor out = trainer::selective_log_softmax(logits, last_columns(ids, response));
   if (entropy) {
@@ -137,10 +143,11 @@ Tensor GrpoLoop::all_logprobs(const Experience& e) {
   const tape::ComponentScope component(tape_, Component::temporaries);
   const WithoutCheckpoints plain(model());
   std::vector<Tensor> parts;
+  Tensor outputs;
   for (std::int64_t i = 0; i < e.batch; i += context_.forward_batch) {
     const std::int64_t count = std::min(context_.forward_batch, e.batch - i);
     const Tensor ids = tape::slice(e.sequences, 0, i, count), mask = tape::slice(e.mask, 0, i, count);
-    parts.push_back(logprobs(ids, mask, e.response, false));
+    parts.push_back(logprobs(ids, mask, e.response, false, outputs));
     empty_after_micro_batch();
   }
   return tape::cat(parts, 0);
@@ -166,7 +173,8 @@ void GrpoLoop::join_micro_batch(Experience& e) {
 void GrpoLoop::forward_logprobs(Experience& e) {
   const tape::ComponentScope component(tape_, Component::activations);
   const bool entropy = role().loss.train_entropy != Entropy::none;
-  const Tensor alone = logprobs(ids_, mask_, e.response, entropy);
+  Tensor outputs;
+  const Tensor alone = logprobs(ids_, mask_, e.response, entropy, outputs);
   logprobs_ = tape::cat(std::span(&alone, 1), 0);
   if (!entropy) return;
   const tape::GradMode mode(tape_, role().loss.train_entropy == Entropy::backward);

@@ -37,7 +37,7 @@ class GrpoLoop : public TrainerLoop {
 
  private:
   tape::Tensor logprobs(const tape::Tensor& ids, const tape::Tensor& mask, std::int64_t response,
-                        bool entropy);
+                        bool entropy, tape::Tensor& outputs);
   tape::Tensor all_logprobs(const Experience& experience);
   /// What one generation leaves for its micro-batches: ids and masks [B,P] and [B,R], advantages [B],
   /// log-probs [B,R] or undefined.

@@ -1,5 +1,6 @@
 #include <iterator>
 
+#include "planner/frameworks/settings/run.h"
 #include "planner/frameworks/trl/settings.h"
 
 namespace headroom::trl {
@@ -64,6 +65,9 @@ const Option kOptions[] = {
     one(all, "attn_implementation", FIELD(T, attention), "null"),
     one(all, "use_peft", FIELD(B, use_peft), "false"),
     one(all, "lora_r", FIELD(I, lora_r), "16", 1, 65536),
+    one(all, "lora_dropout", FIELD(D, lora_dropout), "0.05"),
+    one(dpo | reward, "disable_dropout", FIELD(B, disable_dropout), "true"),
+    one(online, "disable_dropout", FIELD(B, disable_dropout), "false"),
     one(all, "lora_target_modules", FIELD(L, lora_targets), "null"),
     missing(all, "lora_modules_to_save", "null", "modules trained whole beside adapters"),
     missing(all, "lora_target_parameters", "null", "adapters of single parameters", {0, 21, 0}),
@@ -278,7 +282,7 @@ constexpr std::string_view kWithoutEffect[] = {
     "eval_on_start", "liger_kernel_config", "eval_use_gather_object", "average_tokens_across_devices",
     "project", "trackio_space_id", "train_sampling_strategy", "env", "trust_remote_code",
     // ModelConfig, scripts and data.
-    "model_revision", "lora_alpha", "lora_dropout", "lora_task_type", "use_rslora", "bnb_4bit_quant_type",
+    "model_revision", "lora_alpha", "lora_task_type", "use_rslora", "bnb_4bit_quant_type",
     "use_bnb_nested_quant", "bnb_4bit_quant_storage", "dataset_name", "dataset_config", "dataset_train_split",
     "dataset_test_split", "dataset_streaming", "dataset_num_proc", "dataset_text_field", "dataset_kwargs",
     "dataset_batch_size", "datasets", "mixture", "streaming", "test_split_size", "columns", "data_files",
@@ -326,6 +330,7 @@ Rows rows_of(Trainer trainer) {
     for (R& row : out.rows)
       if (row.key == "num_generations") row.fallback = "2";
   settings::append_keys(out.keys, "", std::span<const R>(out.rows));
+  out.keys.push_back(settings::stated_model_key());
   // Keys of other trainers that this one does not read, and those that decide nothing.
   settings::append_without_effect(out.keys, kWithoutEffect);
   return out;

@@ -11,6 +11,7 @@
 #include "planner/frameworks/trl/case.h"
 #include "planner/frameworks/trl/input.h"
 #include "planner/frameworks/trl/job.h"
+#include "planner/frameworks/trl/recording.h"
 #include "planner/frameworks/trl/release.h"
 
 namespace headroom::trl {
@@ -171,7 +172,10 @@ void find_models(Values& v, Settings& s, const JobOptions& options, const JobInp
               .line = first.launch != nullptr ? first.launch->place.line : first.document.line(),
               .key = key},
         key);
-  const auto find = [&](const std::string& model, const std::string& at, HeadKind head) {
+  const auto find = [&](const std::string& model, const std::string& at,
+                        HeadKind head) -> std::shared_ptr<const Architecture> {
+    if (options.model.empty())
+      if (auto stated = settings::stated_model(v, head)) return stated;
     ModelRequest request;
     request.name = model;
     request.base = base;
@@ -192,10 +196,11 @@ void find_models(Values& v, Settings& s, const JobOptions& options, const JobInp
   s.lora_targets = std::move(made->names);
 }
 
-Result<ReadJob> read_run(const JobInput& input, const JobOptions& options) {
+Result<ReadJob> read_run(const JobInput& input, const JobOptions& options, bool recorded = false) {
   const Sources sources = sort_files(input);
   auto made = std::make_shared<Settings>();
   Settings& s = *made;
+  s.recorded = recorded;
   std::string because;
   HEADROOM_ASSIGN(s.trainer, find_trainer(sources, options, because));
   const std::vector<settings::Key> keys = keys_of(s.trainer);
@@ -244,13 +249,19 @@ Result<ReadJob> read_run(const JobInput& input, const JobOptions& options) {
 }  // namespace
 
 bool detect(const JobInput& input) {
-  if (is_case(input)) return true;
+  if (has_recording(input) || is_case(input)) return true;
   return std::any_of(input.files.begin(), input.files.end(), [](const JobInput::File& file) {
     return file.launch != nullptr ? !trainer_name(*file.launch).empty() : is_trainer_file(file.document);
   });
 }
 
 Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
+  if (has_recording(input)) {
+    HEADROOM_ASSIGN(const JobInput run, without_recordings(input));
+    JobOptions as_recorded = options;
+    if (!as_recorded.steps) as_recorded.steps = recorded_steps(input);
+    return read_run(run, as_recorded, true);
+  }
   const bool launched = std::any_of(input.files.begin(), input.files.end(),
                                     [](const JobInput::File& file) { return file.launch != nullptr; });
   const bool run =

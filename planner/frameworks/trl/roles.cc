@@ -67,6 +67,7 @@ void set_fsdp(const Settings& s, Role& role) {
   const bool wrapped = policy == "TRANSFORMER_BASED_WRAP" || policy == "SIZE_BASED_WRAP";
   // A reference of FSDP2 is one unit, whatever the policy's are.
   f.layers_wrapped = wrapped && (role.trained || !second);
+  f.embedding_wrapped = false;  // Accelerate wraps the layers' class and the model
   f.trainable_leaves_wrapped = !second && role.lora.has_value();
   if (role.trained && s.launcher.fsdp_checkpointing) role.recompute.kind = RecomputeKind::full;
   if (f.cpu_offload) role.optimizer.implementation = OptimizerImplementation::cpu;
@@ -144,7 +145,8 @@ void set_loss(const Settings& s, Role& role) {
   LossSpec& loss = role.loss;
   if (s.online()) {
     loss.kl = s.beta != 0;
-    loss.temperature_copy = s.temperature != 1;
+    loss.scales_samples = s.temperature != 1;
+    loss.temperature_copy = !s.since(1, 0);
     loss.train_entropy = s.entropy_coefficient != 0 || s.adaptive_entropy ? Entropy::backward
                          : s.since(0, 20)                                 ? Entropy::forward
                                                                           : Entropy::none;
@@ -182,6 +184,7 @@ Role make_role(const Settings& s, const char* name, HeadKind head, bool trained,
   if (trained && s.lora > 0) {
     LoraSpec lora{
         .rank = s.lora, .targets = s.lora_targets, .saved_modules = {}};
+    lora.dropout = s.lora_dropout > 0 && !s.disable_dropout;
     lora.dtype = s.zero3() && s.since(1, 7) ? s.half() : DType::fp32;
     role.lora = lora;
   }

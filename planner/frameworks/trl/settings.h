@@ -105,6 +105,7 @@ struct Settings : settings::TableSettings {
   std::string bf16, fp16;       ///< flags; empty: not given
   bool mixed_precision = true;  ///< bf16 autocast
   std::int64_t lora = 0, lora_r = 16;
+  double lora_dropout = 0;
   bool use_peft = false, in_4bit = false, in_8bit = false;
   std::vector<std::string> lora_targets;
   bool grad_ckpt = true;

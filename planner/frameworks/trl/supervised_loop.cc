@@ -57,14 +57,17 @@ void count_right(const Tensor& logits) {
 
 /// Of one chunk's rows: the loss, and the entropy, whose graph is made too.
 Tensor chunk_loss(const Tensor& rows, const Tensor& head, const Tensor& labels) {
-  Tensor wide = tape::to(rows, DType::fp32);
-  Tensor weight = tape::to(head, DType::fp32);
-  Tensor logits = tape::linear_by_product(wide, weight, {});
+  Tensor logits;
+  {
+    const Tensor wide = tape::to(rows, DType::fp32), weight = tape::to(head, DType::fp32);
+    logits = tape::linear_by_product(wide, weight, {});
+  }
   Tensor table = tape::log_softmax(logits);
   Tensor loss = tape::sum(tape::nll_loss(table, labels));
   count_right(logits);
   Tensor weighted = tape::mul(tape::exp(table), table);
-  Tensor entropy = tape::sum(tape::neg(tape::sum(std::move(weighted), 2u, false)));
+  const Tensor valid = tape::plain(kIndex, DType::boolean, labels);
+  Tensor entropy = tape::sum(tape::mul(tape::neg(tape::sum(std::move(weighted), 2u, false)), valid));
   return loss;
 }
 
@@ -129,8 +132,8 @@ Tensor SupervisedLoop::chunked_loss(Variables& v) {
   const std::int64_t chunk = role().loss.chunk;
   return model().forward(input_of(v), [&](Tensor hidden) {
     const tape::ComponentScope component(tape_, Component::logits);
+    // The caller's variable of the hidden states lives as long as the loss is formed.
     Tensor rows = tape::reshape(predicting(hidden), {-1, hidden.size(-1)});
-    hidden.reset();
     const std::int64_t count = rows.size(0);
     Tensor labels = tape_.empty({count}, DType::int64, kLabels);
     {
@@ -293,7 +296,10 @@ Tensor SupervisedLoop::forward(Experience& e, Output) {
   const std::int64_t rows = context_.forward_batch, tokens = e.prompt + e.response;
   inputs.ids = tape_.empty({rows, tokens}, DType::int64, kIds);
   if (role().attention_mask) inputs.mask = tape_.empty({rows, tokens}, DType::int64, kMask);
-  const Tensor logits = call(input_of(inputs));
+  // Nothing is prepared yet: without an engine around it the model runs in its weights' dtype.
+  const ShardingKind kind = role().sharding.kind;
+  const bool bare = kind == ShardingKind::none || kind == ShardingKind::data_parallel;
+  const Tensor logits = bare ? model().forward(input_of(inputs)) : call(input_of(inputs));
   return tape::sum(trainer::selective_log_softmax(predicting(logits), labels_of(inputs.ids)), 2u, false);
 }
 
