@@ -43,6 +43,8 @@ MicroBatches micro_batches(const Job& job, const Role& role, Pass pass, std::int
     result.sequences = ceil_div(mine, result.count);
     const auto exceeded = static_cast<std::int64_t>(static_cast<double>(budget) * (1 + micro.overshoot));
     result.tokens = std::min(mine * length, std::max(result.sequences * length, exceeded));
+    // No sequence is longer than the longest.
+    result.sequences = std::max(result.sequences, ceil_div(result.tokens, length));
   } else {
     result.sequences = micro.sequences > 0 ? std::min(micro.sequences, mine) : mine;
     result.count = ceil_div(mine, result.sequences);
