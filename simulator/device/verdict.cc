@@ -62,7 +62,6 @@ void judge(Report& report, const Limits& limits, const Margins& margins) {
 }
 
 void leave_undetermined(Report& report, const std::vector<std::string>& not_modelled) {
-  if (!report.fits) return;
   for (const std::string& missing : not_modelled) leave_open(report, "not modelled: " + missing);
 }
 

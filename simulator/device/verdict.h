@@ -27,9 +27,9 @@ struct Limits {
 /// `host-unchecked`.
 void judge(Report& report, const Limits& limits, const Margins& margins = Margins::builtin());
 
-/// A judged run that fits, but of which `not_modelled` is missing from the prediction, is undetermined:
-/// `fits` becomes false, and a warning `undetermined` names each. One that does not fit would not with it
-/// either.
+/// A judged run of which `not_modelled` is missing from the prediction is undetermined: `fits` becomes false, and
+/// a warning `undetermined` names each. So is one that does not fit: what is missing (another training backend,
+/// weights in 4 bits) may need less.
 void leave_undetermined(Report& report, const std::vector<std::string>& not_modelled);
 
 /// Nobody knows whether the run fits, because of `why`.
