@@ -276,6 +276,7 @@ Proof Prover::run() {
   for (const Open& open : boxes_) (won ? proof_.slower : proof_.undecided) += size(open.box);
   boxes_.clear();
   if (doubtful_) {
+    proof_.cache_decides = true;
     proof_.undecided += proof_.slower + proof_.too_large_exactly;
     proof_.slower = proof_.too_large_exactly = 0;
   }

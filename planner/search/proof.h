@@ -20,6 +20,7 @@ struct Proof {
   double slower = 0;             ///< no faster than the winner, as fast as they may be where they fit
   double winner = 0;             ///< 1 when there is one
   double undecided = 0;  ///< left when what was allowed was spent, or where cached memory of other phases decides
+  bool cache_decides = false;    ///< why some are undecided: cached memory that nobody is known to have left
   std::int64_t evaluated = 0;    ///< configurations run quickly
   std::int64_t exact_runs = 0;   ///< configurations run exactly
   std::optional<Found> winning;  ///< fits by an exact run, and nothing that does is faster

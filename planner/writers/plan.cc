@@ -53,10 +53,14 @@ std::string proof_text(const Plan& plan) {
   part(proof.too_large, "do not fit by the closed form");
   part(proof.too_large_exactly, "do not fit in the simulator");
   part(proof.slower, "are no faster than the best where they fit");
+  if (out.back() == ':') out.pop_back();
   out += fmt::format(" ({} run, {} simulated).", proof.evaluated, proof.exact_runs);
   if (proof.complete() && plan.space > proof.space)
     out += fmt::format(" Knobs that only the simulator tells apart stay as they are: {} with them.", count(plan.space));
   out += "\n";
+  if (!proof.complete())
+    out += proof.cache_decides ? "Undecided, since cached memory that other phases leave decides whether some fit.\n"
+                               : "Undecided, since as many were run as a search may run.\n";
   if (proof.complete())
     out += proof.winner > 0 ? "By this model nothing in this space is faster than the best below.\n"
                             : "By this model nothing in this space fits.\n";

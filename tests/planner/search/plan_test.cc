@@ -106,6 +106,21 @@ TEST_F(Toy, TheTableSaysWhatBecameOfEveryConfiguration) {
           "By this model nothing in this space is faster than the best below.\n"));
 }
 
+// Nothing but what is left: no list, and the cause.
+TEST_F(Toy, TheTableSaysWhyConfigurationsAreUndecided) {
+  Plan found = plan(13 * kGiB, 0, 2);
+  found.evaluated = 0;
+  found.seconds = 0.25;
+  Proof& proof = found.proof.emplace();
+  proof.space = proof.undecided = 10;
+  EXPECT_THAT(writers::plan_table(found, 13 * kGiB),
+              HasSubstr("10 of 10 configurations are left undecided (0 run, 0 simulated).\n"
+                        "Undecided, since as many were run as a search may run.\n"));
+  proof.cache_decides = true;
+  EXPECT_THAT(writers::plan_table(found, 13 * kGiB),
+              HasSubstr("Undecided, since cached memory that other phases leave decides whether some fit.\n"));
+}
+
 TEST_F(Toy, JsonFollowsItsSchema) {
   const Plan found = plan(14 * kGiB);
   const auto value = nlohmann::json::parse(writers::plan_json(found, Report{}));
