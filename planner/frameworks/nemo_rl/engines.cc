@@ -80,7 +80,8 @@ std::vector<Engine> make_engines(const Settings& s) {
   out.processed_logprobs = true;
   out.sleep_level = s.separate() ? 0 : 1;
   out.sync.kind = WeightExport::per_tensor;
-  out.sync.dtype = DType::bf16;
+  // Gathered in the policy's precision, whatever the engine serves in.
+  out.sync.dtype = parse_dtype(s.policy.precision).value_or(DType::bf16);
   out.sync.bucket = staging(s, out);
   return {out};
 }
