@@ -10,6 +10,7 @@
 #include "simulator/tape/operations/reduce.h"
 #include "simulator/tape/operations/views.h"
 #include "simulator/trainer/language_loss.h"
+#include "simulator/trainer/repeat_scope.h"
 #include "simulator/trainer/token_logprob.h"
 
 namespace headroom::colossalchat {
@@ -34,22 +35,6 @@ Tensor masked_mean(Tensor tensor, const Tensor& mask) {
 
 }  // namespace
 
-/// Sets RoleContext::repeat for a scope.
-class ChatLoop::Standing {
- public:
-  Standing(double* repeat, std::int64_t running, std::int64_t all) : repeat_(repeat) {
-    if (repeat_ != nullptr && all > kShown && running == 2) *repeat_ = static_cast<double>(all - kShown + 1);
-  }
-  ~Standing() {
-    if (repeat_ != nullptr) *repeat_ = 1;
-  }
-  Standing(const Standing&) = delete;
-  Standing& operator=(const Standing&) = delete;
-
- private:
-  double* repeat_;
-};
-
 Variables& ChatLoop::variables(Experience& e) const {
   return e.own<Variables>(role().loop);
 }
@@ -65,7 +50,7 @@ std::int64_t ChatLoop::all_updates(const Experience& e) const {
 /// Gradients add up over `mini_batch` sequences; of the updates that are run the last completes them.
 bool ChatLoop::completes(Experience& e) const {
   return context_.mini_batch <= context_.micro_batch ||
-         variables(e).updates == std::min(kShown, all_updates(e));
+         variables(e).updates == trainer::shown_runs(all_updates(e));
 }
 
 // --- Experience
@@ -79,7 +64,7 @@ void ChatLoop::take_prompts(Experience& e) {
 }
 
 Tensor ChatLoop::generate(Experience& e) {
-  const Standing standing(context_.repeat, variables(e).collects, all_collects(e));
+  const trainer::RepeatScope repeated(context_.repeat, variables(e).collects, all_collects(e));
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
   model().options().training = false;
@@ -109,7 +94,7 @@ tape::ModelInput ChatLoop::input_of(const Experience& e) const {
 
 /// Keys and values exist until the body has returned.
 Tensor ChatLoop::forward(Experience& e, Output) {
-  const Standing standing(context_.repeat, variables(e).collects, all_collects(e));
+  const trainer::RepeatScope repeated(context_.repeat, variables(e).collects, all_collects(e));
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
   model().options().training = false;
@@ -191,7 +176,7 @@ Tensor ChatLoop::text_loss(Experience& e, bool wide) {
 }
 
 void ChatLoop::train(Experience& e) {
-  const Standing standing(context_.repeat, variables(e).updates, all_updates(e));
+  const trainer::RepeatScope repeated(context_.repeat, variables(e).updates, all_updates(e));
   role().head == HeadKind::language_model ? train_actor(e) : train_critic(e);
   finish(e, completes(e));
 }
@@ -214,7 +199,7 @@ void ChatLoop::train_critic(Experience& e) {
 // --- Coati
 
 void CoatiLoop::score(Experience& e) {
-  const Standing standing(context_.repeat, variables(e).collects, all_collects(e));
+  const trainer::RepeatScope repeated(context_.repeat, variables(e).collects, all_collects(e));
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
   Variables& v = variables(e);
@@ -268,7 +253,7 @@ void CoatiLoop::finish(const Experience&, bool) {
 
 /// The logits of some sequences at a time.
 void BoostedLoop::score(Experience& e) {
-  const Standing standing(context_.repeat, variables(e).collects, all_collects(e));
+  const trainer::RepeatScope repeated(context_.repeat, variables(e).collects, all_collects(e));
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
   Variables& v = variables(e);
@@ -288,7 +273,7 @@ void BoostedLoop::score(Experience& e) {
 
 /// Both models' logits are joined, then log-probs are taken of each.
 void BoostedLoop::gather(Experience& e) {
-  const Standing standing(context_.repeat, variables(e).collects, all_collects(e));
+  const trainer::RepeatScope repeated(context_.repeat, variables(e).collects, all_collects(e));
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::logits);
   Variables& v = variables(e);

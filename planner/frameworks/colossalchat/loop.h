@@ -7,10 +7,6 @@
 
 namespace headroom::colossalchat {
 
-/// Of the collects and of the updates of one episode so many are run: the first, one in between that stands for the
-/// others, and the last.
-inline constexpr std::int64_t kShown = 3;
-
 /// What the trainer holds between its calls, beside the experience.
 struct Variables {
   using Tensor = tape::Tensor;
@@ -54,7 +50,6 @@ class ChatLoop : public trainer::Loop {
   /// Sequences of a collect.
   std::int64_t collected() const { return context_.forward_batch; }
   /// For how many equal collects, or updates, the running one stands.
-  class Standing;
   std::int64_t all_collects(const Experience& e) const;
   std::int64_t all_updates(const Experience& e) const;
   /// Whether the running update's gradients complete an optimizer step.

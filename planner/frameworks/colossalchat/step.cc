@@ -3,6 +3,7 @@
 #include "planner/frameworks/colossalchat/job.h"
 #include "planner/frameworks/colossalchat/loop.h"
 #include "simulator/job/step_builder.h"
+#include "simulator/trainer/repeat_scope.h"
 
 namespace headroom::colossalchat {
 namespace {
@@ -25,13 +26,13 @@ class StepMaker : public StepBuilder {
 
   void step() {
     if (!s_.rl()) return supervised();
-    const std::int64_t collects = std::min(kShown, collected());
+    const std::int64_t collects = trainer::shown_runs(collected());
     for (std::int64_t i = 0; i < collects; ++i) collect(i == 0);
     if (s_.moves_inference()) {
       phase(PhaseKind::sleep, "inference_models_to_host");
       for (const char* role : order(kEvaluated)) act(Verb::offload, role, kWeights);
     }
-    const std::int64_t updates = std::min(kShown, s_.updates * std::max<std::int64_t>(1, s_.buffer() / s_.train_batch));
+    const std::int64_t updates = trainer::shown_runs(s_.updates * std::max<std::int64_t>(1, s_.buffer() / s_.train_batch));
     for (std::int64_t i = 0; i < updates; ++i) update();
   }
 
@@ -116,7 +117,7 @@ class StepMaker : public StepBuilder {
       act(Verb::train, "actor");
       return;
     }
-    for (std::int64_t i = 0; i < std::min(kShownMicroBatches, s_.accumulation); ++i) micro_batch();
+    for (std::int64_t i = 0; i < trainer::shown_runs(s_.accumulation); ++i) micro_batch();
   }
 
   void micro_batch() {

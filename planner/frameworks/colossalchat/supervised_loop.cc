@@ -12,6 +12,7 @@
 #include "simulator/tape/operations/reduce.h"
 #include "simulator/tape/operations/views.h"
 #include "simulator/trainer/language_loss.h"
+#include "simulator/trainer/repeat_scope.h"
 #include "simulator/trainer/token_logprob.h"
 
 namespace headroom::colossalchat {
@@ -33,23 +34,6 @@ Tensor returned_logits(const tape::Model& model, Tensor logits) {
   return tape::to(std::move(logits), DType::fp32);
 }
 
-/// Sets RoleContext::repeat for a scope: the second micro-batch of a step stands for all between the first and the last.
-class SupervisedLoop::Standing {
- public:
-  Standing(double* repeat, std::int64_t running, std::int64_t all) : repeat_(repeat) {
-    if (repeat_ != nullptr && all > kShownMicroBatches && running == 2)
-      *repeat_ = static_cast<double>(all - kShownMicroBatches + 1);
-  }
-  ~Standing() {
-    if (repeat_ != nullptr) *repeat_ = 1;
-  }
-  Standing(const Standing&) = delete;
-  Standing& operator=(const Standing&) = delete;
-
- private:
-  double* repeat_;
-};
-
 namespace {
 
 std::int64_t micro_batches(const trainer::RoleContext& context) {
@@ -62,7 +46,7 @@ std::int64_t micro_batches(const trainer::RoleContext& context) {
 void SupervisedLoop::begin(Experience& e) {
   SupervisedVariables& v = variables(e);
   if (v.ids.defined()) return;
-  const std::int64_t shown = std::min(kShownMicroBatches, micro_batches(context_));
+  const std::int64_t shown = trainer::shown_runs(micro_batches(context_));
   v.micro_batches = v.micro_batches % shown + 1;
   v.ids = batch(e);
 }
@@ -99,7 +83,7 @@ Tensor SupervisedLoop::scores(const Tensor& logits, const Tensor& ids, bool pair
 void SupervisedLoop::forward_kl(Experience& e) {
   begin(e);
   SupervisedVariables& v = variables(e);
-  const Standing standing(context_.repeat, v.micro_batches, micro_batches(context_));
+  const trainer::RepeatScope repeated(context_.repeat, v.micro_batches, micro_batches(context_));
   const tape::GradMode no_grad(tape_, false);
   Tensor& kept = role().trained ? v.policy_kl : v.reference_kl;
   kept = logits(batch(e));
@@ -108,7 +92,7 @@ void SupervisedLoop::forward_kl(Experience& e) {
 void SupervisedLoop::forward_policy(Experience& e) {
   begin(e);
   SupervisedVariables& v = variables(e);
-  const Standing standing(context_.repeat, v.micro_batches, micro_batches(context_));
+  const trainer::RepeatScope repeated(context_.repeat, v.micro_batches, micro_batches(context_));
   const tape::ComponentScope component(tape_, Component::activations);
   v.policy = logits(v.ids);
   v.scores = scores(v.policy, v.ids, v.pairs());
@@ -121,7 +105,7 @@ void SupervisedLoop::forward_policy(Experience& e) {
 void SupervisedLoop::forward_labelled(Experience& e) {
   begin(e);
   SupervisedVariables& v = variables(e);
-  const Standing standing(context_.repeat, v.micro_batches, micro_batches(context_));
+  const trainer::RepeatScope repeated(context_.repeat, v.micro_batches, micro_batches(context_));
   const tape::ComponentScope component(tape_, Component::activations);
   Tensor made = logits(v.ids);
   v.own_loss = trainer::shifted_lm_loss(made, v.ids);
@@ -131,7 +115,7 @@ void SupervisedLoop::forward_labelled(Experience& e) {
 
 void SupervisedLoop::forward_reference(Experience& e) {
   SupervisedVariables& v = variables(e);
-  const Standing standing(context_.repeat, v.micro_batches, micro_batches(context_));
+  const trainer::RepeatScope repeated(context_.repeat, v.micro_batches, micro_batches(context_));
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::temporaries);
   v.reference = logits(v.ids);
@@ -162,8 +146,8 @@ void SupervisedLoop::train(Experience& e) {
   begin(e);
   SupervisedVariables& v = variables(e);
   const std::int64_t all = micro_batches(context_);
-  const Standing standing(context_.repeat, v.micro_batches, all);
-  const bool last = v.micro_batches == std::min(kShownMicroBatches, all);
+  const trainer::RepeatScope repeated(context_.repeat, v.micro_batches, all);
+  const bool last = v.micro_batches == trainer::shown_runs(all);
   store_.begin_micro_batch(last);
   Tensor value;
   {

@@ -9,10 +9,6 @@ namespace headroom::colossalchat {
 /// A model's logits as Transformers up to 4.44 gives them back: in fp32, but for a few older families.
 tape::Tensor returned_logits(const tape::Model& model, tape::Tensor logits);
 
-/// Of the micro-batches of an optimizer step so many are run: the first, one in between that stands for the others, and
-/// the last.
-inline constexpr std::int64_t kShownMicroBatches = 3;
-
 /// The variables of a trainer's loop over batches. Python's names stay bound until the next batch's take them, so a
 /// batch's logits [B,T,V] are there while the next ones are made.
 struct SupervisedVariables {
@@ -50,7 +46,6 @@ class SupervisedLoop : public trainer::Loop {
 
  private:
   using Tensor = tape::Tensor;
-  class Standing;
   SupervisedVariables& variables(Experience& e) const { return e.own<SupervisedVariables>(role().loop); }
   void begin(Experience& experience);
   Tensor batch(const Experience& experience) const;

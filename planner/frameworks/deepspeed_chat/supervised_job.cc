@@ -7,6 +7,7 @@
 #include "planner/frameworks/deepspeed_chat/supervised.h"
 #include "planner/frameworks/deepspeed_chat/supervised_loop.h"
 #include "simulator/job/step_builder.h"
+#include "simulator/trainer/repeat_scope.h"
 
 namespace headroom::deepspeed_chat::supervised {
 namespace {
@@ -95,7 +96,7 @@ class StepMaker : public StepBuilder {
 
   void step() {
     phase(PhaseKind::train_actor);
-    for (std::int64_t i = 0; i < std::min(kShownMicroBatches, s_.accumulation); ++i) {
+    for (std::int64_t i = 0; i < trainer::shown_runs(s_.accumulation); ++i) {
       if (s_.program == Program::dpo) {
         call("actor", "forward_policy");
         call("ref", "forward_reference");

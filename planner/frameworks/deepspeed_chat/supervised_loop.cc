@@ -9,6 +9,7 @@
 #include "simulator/tape/operations/reduce.h"
 #include "simulator/tape/operations/views.h"
 #include "simulator/trainer/language_loss.h"
+#include "simulator/trainer/repeat_scope.h"
 #include "simulator/trainer/token_logprob.h"
 
 namespace headroom::deepspeed_chat {
@@ -130,11 +131,10 @@ Tensor SupervisedLoop::loss(Experience& e) {
 void SupervisedLoop::train(Experience& e) {
   SupervisedVariables& v = variables(e);
   const std::int64_t all = std::max<std::int64_t>(1, context_.mini_batch / context_.micro_batch);
-  const std::int64_t shown = std::min(kShownMicroBatches, all);
-  if (v.micro_batches == shown) v.micro_batches = 0;
-  const bool last = ++v.micro_batches == shown;
-  if (context_.repeat != nullptr && all > shown && v.micro_batches == 2)
-    *context_.repeat = static_cast<double>(all - shown + 1);
+  const std::int64_t shown = trainer::shown_runs(all);
+  v.micro_batches = v.micro_batches % shown + 1;
+  const bool last = v.micro_batches == shown;
+  const trainer::RepeatScope repeated(context_.repeat, v.micro_batches, all);
   store_.begin_micro_batch(last);
   Tensor value;
   {
@@ -146,7 +146,6 @@ void SupervisedLoop::train(Experience& e) {
   if (last) store_.step();
   if (v.outputs.logits.defined()) v.outputs.logits = tape::detach(v.outputs.logits);
   v.ids.reset();
-  if (context_.repeat != nullptr) *context_.repeat = 1;
 }
 
 namespace {

@@ -5,10 +5,6 @@
 
 namespace headroom::deepspeed_chat {
 
-/// Of the micro-batches of an optimizer step so many are run: the first, one in between that stands for the others,
-/// and the last.
-inline constexpr std::int64_t kShownMicroBatches = 3;
-
 /// What the first two steps' scripts hold between their calls.
 struct SupervisedVariables {
   /// A model's output, until that of the next batch stands: logits, and the cache that no one asked it to leave out.
