@@ -26,4 +26,8 @@ std::string to_string(const Version& version) {
   return fmt::format("{}.{}.{}", version.major, version.minor, version.patch);
 }
 
+Document without_build_tag(const Document& version) {
+  return Document::scalar(version.text().substr(0, version.text().find('+')), version.line(), true);
+}
+
 }  // namespace headroom

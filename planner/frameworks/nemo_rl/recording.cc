@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "planner/configuration/version.h"
+
 namespace headroom::nemo_rl {
 namespace {
 
@@ -14,11 +16,9 @@ Document configuration_of(const Document& recording) {
   if (const Document* device = recording.find("device"); device != nullptr && device->is_scalar())
     own.set("gpu", *device);
   Document versions = Document::map(recording.line());
-  // Without its build tag.
   for (const char* library : {"torch", "transformers"})
     if (const Document* version = recording.find(library); version != nullptr && version->is_scalar())
-      versions.set(library, Document::scalar(version->text().substr(0, version->text().find('+')),
-                                             version->line(), true));
+      versions.set(library, without_build_tag(*version));
   if (const Document* release = recording.find_path("case.release"); release != nullptr)
     versions.set("nemo_rl", *release);
   own.set("versions", std::move(versions));

@@ -4,15 +4,11 @@
 #include <string>
 #include <utility>
 
+#include "planner/configuration/version.h"
 #include "planner/frameworks/trl/input.h"
 
 namespace headroom::trl {
 namespace {
-
-/// Of a library's version, without its build tag.
-Document plain_version(const Document& version) {
-  return Document::scalar(version.text().substr(0, version.text().find('+')), version.line(), true);
-}
 
 Status set_words(const JobInput::File& file, const Document& words, Document& out) {
   const auto& items = words.items();
@@ -59,7 +55,7 @@ Result<Document> trainer_file(const JobInput::File& recording) {
   for (const char* library : {"trl", "torch", "transformers"})
     if (const Document* version = record.find_path(std::string("versions.") + library);
         version != nullptr && version->is_scalar())
-      versions.set(library, plain_version(*version));
+      versions.set(library, without_build_tag(*version));
   own.set("versions", std::move(versions));
   out.set("headroom", std::move(own));
   return out;

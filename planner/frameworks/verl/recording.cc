@@ -6,6 +6,7 @@
 
 #include "planner/configuration/listed_batches.h"
 #include "planner/configuration/override.h"
+#include "planner/configuration/version.h"
 
 namespace headroom::verl {
 namespace {
@@ -19,11 +20,6 @@ Status set(Layers& layers, const std::string& file, std::string key, Document va
                        .value = std::move(value),
                        .file = file,
                        .line = line});
-}
-
-/// A library's build tag is no part of its version.
-Document without_tag(const Document& version) {
-  return Document::scalar(version.text().substr(0, version.text().find('+')), version.line(), true);
 }
 
 }  // namespace
@@ -43,13 +39,13 @@ Status lay_recording(const JobInput::File& file, Layers& layers) {
   if (const Document* device = recording.find("device"); device != nullptr && !layers.given("headroom.gpu"))
     HEADROOM_TRY(set(layers, file.path, "headroom.gpu", *device));
   if (const Document* verl = recording.find("verl_version"); verl != nullptr && verl->is_scalar())
-    HEADROOM_TRY(set(layers, file.path, "headroom.versions.verl", without_tag(*verl)));
+    HEADROOM_TRY(set(layers, file.path, "headroom.versions.verl", without_build_tag(*verl)));
   if (const Document* nccl = recording.find("nccl"); nccl != nullptr && nccl->is_scalar())
-    HEADROOM_TRY(set(layers, file.path, "headroom.versions.nccl", without_tag(*nccl)));
+    HEADROOM_TRY(set(layers, file.path, "headroom.versions.nccl", without_build_tag(*nccl)));
   for (const char* library : {"torch", "transformers", "vllm", "sglang"}) {
     const Document* version = recording.find_path(std::string("versions.") + library);
     if (version != nullptr && version->is_scalar())
-      HEADROOM_TRY(set(layers, file.path, std::string("headroom.versions.") + library, without_tag(*version)));
+      HEADROOM_TRY(set(layers, file.path, std::string("headroom.versions.") + library, without_build_tag(*version)));
   }
   if (const Document* conf = recording.find("alloc_conf"); conf != nullptr && !conf->text().empty())
     HEADROOM_TRY(set(layers, file.path, kEnvironment + "PYTORCH_CUDA_ALLOC_CONF", *conf));
