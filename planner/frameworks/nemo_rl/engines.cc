@@ -81,7 +81,7 @@ std::vector<Engine> make_engines(const Settings& s) {
   out.sleep_level = s.separate() ? 0 : 1;
   out.sync.kind = WeightExport::per_tensor;
   // Gathered in the policy's precision, whatever the engine serves in.
-  out.sync.dtype = parse_dtype(s.policy.precision).value_or(DType::bf16);
+  out.sync.dtype = s.policy.compute_type();
   out.sync.bucket = staging(s, out);
   return {out};
 }

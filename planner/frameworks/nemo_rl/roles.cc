@@ -6,10 +6,6 @@
 namespace headroom::nemo_rl {
 namespace {
 
-DType compute_type(const Policy& p) {
-  return parse_dtype(p.precision).value_or(DType::bf16);
-}
-
 /// A micro-batch of `budget` (or of `sequences`). Packed rows hold whole sequences, so the budget of the
 /// longest ones is what they fill of it; FSDP2's workers then pad the row to `filled`.
 MicroBatch micro_batch(const Policy& p, std::int64_t budget, std::int64_t sequences, std::int64_t filled) {
@@ -76,7 +72,7 @@ void set_dtensor(const Settings& s, Role& role, const Policy& p, bool trained) {
   const bool fsdp1 = !d.enabled;
   role.precision.weights = DType::fp32;
   role.precision.gradients = DType::fp32;
-  role.precision.compute = compute_type(p);
+  role.precision.compute = p.compute_type();
   role.precision.autocast = true;
   role.precision.reduce = DType::fp32;
   role.sharding.kind = fsdp1 ? ShardingKind::fsdp1 : ShardingKind::fsdp2;
@@ -175,7 +171,7 @@ void set_megatron(const Settings& s, Role& role, const Policy& p, bool trained) 
   }
   role.sharding.kind = ShardingKind::megatron;
   role.sharding.distributed_optimizer = m.distributed;
-  role.precision.weights = role.precision.compute = compute_type(p);
+  role.precision.weights = role.precision.compute = p.compute_type();
   role.attention = AttentionImplementation::transformer_engine;
   role.packed = true;
   role.offload_pinned = true;

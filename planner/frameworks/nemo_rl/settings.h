@@ -122,6 +122,7 @@ struct Policy {
   std::shared_ptr<const Architecture> architecture;
 
   bool runs_megatron() const { return megatron.enabled; }
+  DType compute_type() const { return parse_dtype(precision).value_or(DType::bf16); }
 };
 
 struct Settings : settings::TableSettings {
