@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "models/architecture/read.h"
 #include "planner/configuration/model_lookup.h"
+#include "planner/frameworks/settings/run.h"
 #include "planner/frameworks/verl/sections.h"
 #include "planner/frameworks/verl/settings_reader.h"
 #include "simulator/allocator/simulated_settings.h"
@@ -192,17 +192,8 @@ std::shared_ptr<const Architecture> SettingsReader::find(const ModelSettings& mo
                        .overrides = model.override_config};
   // The values of a config.json may stand in the configuration itself.
   if (const Document own = v_.tree("headroom.model_config");
-      own.is_map() && !own.entries().empty() && model.path == s_.actor.model.path) {
-    ReadOptions options;
-    if (head != HeadKind::language_model) {
-      options.head = head;
-      options.labels = 1;
-    }
-    Result<Architecture> made = make_architecture(own, {}, options);
-    if (made) return std::make_shared<const Architecture>(std::move(*made));
-    v_.fail_with(std::move(made.error()), "headroom.model_config");
-    return nullptr;
-  }
+      own.is_map() && !own.entries().empty() && model.path == s_.actor.model.path)
+    return settings::stated_model(v_, head);
   Result<std::shared_ptr<const Architecture>> found = find_model(request);
   if (found) return *found;
   v_.fail_with(std::move(found.error()), key);
