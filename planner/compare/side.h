@@ -11,8 +11,6 @@
 
 namespace headroom::compare {
 
-/// One of two runs that are held against each other, whatever it came from.
-
 /// The phases of what `path` holds: a recording (JSON with `phases`), a memory snapshot or an allocation stream with its
 /// annotated phases (of the device with the longest history), or a prediction that --json wrote (of its first GPU's
 /// first process). Nothing: none of these; it may be a configuration, or a training's log.

@@ -174,7 +174,7 @@ void Prover::learn(const Point& point, const Outcome& outcome) {
   }
   if (own || missing == 0) return;
   if (maker != nullptr) return short_in(maker->phase, missing);
-  doubtful_ = true;
+  proof_.cache_decides = true;
   for (const PhaseOutcome& phase : outcome.phases)
     if (phase.spare < 0) short_in(phase.phase, -phase.spare);
 }
@@ -275,8 +275,7 @@ Proof Prover::run() {
   }
   for (const Open& open : boxes_) (won ? proof_.slower : proof_.undecided) += size(open.box);
   boxes_.clear();
-  if (doubtful_) {
-    proof_.cache_decides = true;
+  if (proof_.cache_decides) {
     proof_.undecided += proof_.slower + proof_.too_large_exactly;
     proof_.slower = proof_.too_large_exactly = 0;
   }

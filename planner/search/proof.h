@@ -86,7 +86,6 @@ class Prover {
   std::vector<Open> boxes_;  ///< a heap
   std::vector<std::size_t> order_;  ///< groups, those that fewest dimensions touch first
   std::set<Point> failed_;   ///< by whole runs
-  bool doubtful_ = false;    ///< something was learned that may be another group's doing
   Proof proof_;
   std::uint64_t made_ = 0;
 };

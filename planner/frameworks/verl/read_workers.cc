@@ -6,8 +6,6 @@
 #include "planner/frameworks/verl/settings_reader.h"
 
 namespace headroom::verl {
-namespace {}  // namespace
-
 Strategy SettingsReader::strategy(const std::string& key, Strategy fallback) {
   const std::string word = v_.text(key);
   if (word.empty()) return fallback;
