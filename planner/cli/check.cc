@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <ostream>
+#include <utility>
 
 #include "models/base/parallel.h"
 #include "models/base/printable.h"
@@ -15,6 +16,7 @@
 #include "planner/cli/gate/blame.h"
 #include "planner/cli/gate/paths.h"
 #include "planner/cli/gate/policy.h"
+#include "planner/cli/gate/remembered.h"
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
 #include "planner/cli/run.h"
@@ -42,8 +44,12 @@ constexpr Bytes kBesideReserved = kGiB;
 
 class Gate {
  public:
-  Gate(const Arguments& arguments, Streams& streams, const Executor& exact, const Executor& quick)
-      : arguments_(arguments), common_(arguments.common), streams_(streams), exact_(exact), quick_(quick) {}
+  Gate(const Arguments& arguments, Streams& streams, Executor exact, Executor quick)
+      : arguments_(arguments),
+        common_(arguments.common),
+        streams_(streams),
+        exact_(remembered(std::move(exact))),
+        quick_(remembered(std::move(quick))) {}
 
   Status prepare() {
     HEADROOM_ASSIGN(paths_, gate_paths(arguments_.all("CONFIG")));
@@ -237,8 +243,7 @@ class Gate {
   const Arguments& arguments_;
   const Common& common_;
   Streams& streams_;
-  const Executor& exact_;
-  const Executor& quick_;
+  Executor exact_, quick_;
   std::vector<GatePath> paths_;
   std::optional<Policy> policy_;
   std::optional<Baseline> baseline_;
