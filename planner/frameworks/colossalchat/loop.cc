@@ -75,6 +75,7 @@ Tensor ChatLoop::generate(Experience& e) {
   options.whole_logits = true;
   options.top_k = true;
   options.keeps_last_output = true;
+  options.even = role().sharding.kind == ShardingKind::gemini;  // gathered for each token anew
   options.mask = variables(e).prompt_mask;
   options.padded = role().padded;
   Tensor sequences = tape::sample(model(), e.prompts, options);

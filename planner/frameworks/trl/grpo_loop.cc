@@ -54,6 +54,7 @@ Tensor GrpoLoop::generate(Experience& e) {
   // PEFT generates with the model inside its wrapper, which Accelerate's forward does not reach.
   if (!role().lora && role().precision.autocast)
     options.forward = [this](const tape::ModelInput& input) { return call(input); };
+  options.even = model().hooks == nullptr;
   // The caller reads the sequences on the host, up to their end.
   const Tensor sequences = tape::sample(model(), ids, options);
   small_tensors(kEndSearch);

@@ -69,8 +69,8 @@ class Sampler {
   /// the number of the last token that is over.
   std::int64_t leap(std::int64_t done) {
     auto* steps = dynamic_cast<GrowingSteps*>(tape_.memory().repetition());
-    if (steps == nullptr || !steps->only_sums() || options_.forward || options_.output != nullptr ||
-        model_.hooks != nullptr || !cache_.keeps_all())
+    const bool even = options_.even || (!options_.forward && model_.hooks == nullptr);
+    if (steps == nullptr || !steps->only_sums() || options_.output != nullptr || !even || !cache_.keeps_all())
       return done;
     const std::int64_t last = options_.new_tokens - 1 - kAfterLeaps;
     const std::int64_t longest = std::max(kShortestLeap, ceil_div(last - done, kMostLeaps) | 1);

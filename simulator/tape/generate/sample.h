@@ -26,7 +26,9 @@ struct SampleOptions {
   SampleOutput* output = nullptr;  ///< scores and cache are kept there
   Tensor mask = {};                ///< [B,P] int64 or bool of the caller; undefined: made here, of ones
   std::function<Tensor(const ModelInput&)> forward = {};  ///< in place of the model's own: wrapped
-  bool padded = false;                                    ///< the mask has zeros
+  /// A forward that is wrapped, or has hooks, leaves gathered what the one before it left: each token is as the last.
+  bool even = false;
+  bool padded = false;             ///< the mask has zeros
   bool whole_logits = false;       ///< the first forward returns the logits of every position
   bool keeps_last_output = false;  ///< a forward's logits and cache live until the next one has returned: a cache
                                    ///< that grows by concatenation is there twice
