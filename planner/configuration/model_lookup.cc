@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "models/architecture/read.h"
+#include "models/presets/mention.h"
 #include "models/presets/presets.h"
 #include "planner/configuration/value_grammar.h"
 
@@ -74,6 +75,8 @@ Result<Found> find_config(const ModelRequest& request) {
     return Found{std::move(config), *file};
   }
   Result<Document> preset = find_preset(request.name);
+  if (const Mention made = preset ? Mention{} : mentioned_preset(request.name); made.preset != nullptr)
+    return Found{made.preset->config, request.name};
   if (!preset && is_placeholder(request.name))
     return fail(fmt::format("{} stands for a model that is not named here; give {}", request.name, kSuchAs));
   if (!preset)
@@ -85,6 +88,11 @@ Result<Found> find_config(const ModelRequest& request) {
 }
 
 }  // namespace
+
+std::string taken_for(const ModelRequest& request) {
+  if (!request.config.empty() || request.name.empty() || config_file(request.name, request.base)) return {};
+  return look_up_preset(request.name) ? std::string() : mentioned_preset(request.name).name;
+}
 
 Result<std::shared_ptr<const Architecture>> find_model(const ModelRequest& request) {
   static std::map<std::string, std::shared_ptr<const Architecture>> known;

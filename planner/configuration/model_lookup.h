@@ -21,10 +21,15 @@ struct ModelRequest {
 };
 
 /// The architecture of a model by directory, by `config.json`, or by the name of a preset (offline; a path
-/// that ends in a preset's name counts, so that a configuration written for another machine still reads).
+/// that ends in a preset's name counts, so that a configuration written for another machine still reads; so does a
+/// name that mentions one, `taken_for`).
 /// `~` is the home directory. A scalar head has one row. Equal requests share one object. Errors: neither a
 /// readable config nor a known name (says what was tried, and the nearest names), or what the model library
 /// finds wrong in the config. Not thread-safe.
 Result<std::shared_ptr<const Architecture>> find_model(const ModelRequest& request);
+
+/// The known model whose shape stands in for a model that nobody knows, because its name mentions it
+/// (models/presets/mention.h): worth an assumption of the prediction. Empty: the model itself is known, or unknown.
+std::string taken_for(const ModelRequest& request);
 
 }  // namespace headroom

@@ -79,9 +79,15 @@ void leave_unmodelled(Values& values, TableSettings& settings, const std::string
   settings.not_modelled.push_back(key + ": " + what);
 }
 
+void tell_shape(Values& values, const std::string& key, const ModelRequest& request) {
+  if (const std::string known = taken_for(request); !known.empty())
+    values.warn_at(key, fmt::format("{}: taken to have the shape of {}, which its name mentions", request.name, known));
+}
+
 std::shared_ptr<const Architecture> model_at(Values& values, const std::string& key,
                                              const ModelRequest& request) {
   Result<std::shared_ptr<const Architecture>> found = find_model(request);
+  tell_shape(values, key, request);
   if (found) return *found;
   values.fail_with(std::move(found.error()), key);
   return nullptr;

@@ -52,6 +52,9 @@ Hardware card_of(const TableSettings& settings);
 void leave_unmodelled(Values& values, TableSettings& settings, const std::string& key,
                       const std::string& what);
 
+/// Warns where the model that `key` names is unknown and has the shape of one that its name mentions.
+void tell_shape(Values& values, const std::string& key, const ModelRequest& request);
+
 /// The architecture that a key names; null after an error, which `values` keeps at that key.
 std::shared_ptr<const Architecture> model_at(Values& values, const std::string& key,
                                              const ModelRequest& request);

@@ -162,6 +162,7 @@ std::optional<Ended> Interpreter::control(const std::vector<Word>& words, const 
     flow_ = name == "return" ? Flow::back : Flow::exit;
     const bool failed = words.size() > 1 && words[1].known() && words[1].text != "0";
     if (name == "exit" && failed && reading_.launches.empty()) {
+      gave_up_ = gave_up_ || unsure_ == 0;
       std::string printed = state_.output.text;
       while (!printed.empty() && printed.back() == '\n') printed.pop_back();
       printed = printed.substr(printed.rfind('\n') + 1);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "planner/frameworks/shell/arithmetic.h"
 #include "planner/frameworks/shell/interpreter.h"
@@ -200,6 +201,7 @@ Truth Interpreter::judge(const std::vector<Operand>& operands, const Place& plac
 
 Truth Interpreter::test(const Node& node) {
   std::vector<Operand> operands;
+  const bool outer = std::exchange(testing_, true);
   for (const RawWord& word : node.words) {
     Operand& operand = operands.emplace_back();
     operand.value = joined(word);
@@ -207,6 +209,7 @@ Truth Interpreter::test(const Node& node) {
     if (word.parts.size() == 1 && word.parts[0].kind == Part::Kind::text && !word.parts[0].quoted)
       operand.mark = word.parts[0].text;
   }
+  testing_ = outer;
   return judge(operands, node.place, true);
 }
 

@@ -419,6 +419,9 @@ std::optional<Word> Interpreter::value(const std::string& name, const std::strin
   if (context_.variable)
     if (const auto own = context_.variable(name))
       return Word{.text = *own, .unknown = {}, .place = {"variable " + name, 0, 0, 0}};
+  if (const auto set = job_.find(name); set != job_.end())
+    return Word{.text = set->second, .unknown = {}, .place = {"#SBATCH " + name, 0, 0, 0}};
+  if (given_.count(name) > 0) return unknown_word("$" + name, name, "nothing sets it", place);
   if (name == "RANDOM" || name == "SRANDOM" || name == "SECONDS" || name == "EPOCHSECONDS" ||
       name == "EPOCHREALTIME" || name == "HOSTNAME")
     return later("is known when it runs");
@@ -470,6 +473,11 @@ std::optional<std::vector<Word>> Interpreter::list(const Part& one, const Place&
   return items;
 }
 
+void Interpreter::note_if_empty(const std::string& name, const std::optional<Word>& value) {
+  const bool named = !name.empty() && (std::isalpha(static_cast<unsigned char>(name[0])) != 0 || name[0] == '_');
+  if (named && (!value || (value->known() && value->text.empty()))) empty_in_tests_.insert(name);
+}
+
 Word Interpreter::parameter(const Part& one, const Place& place) {
   const auto plain = [&](std::string text) {
     return Word{.text = std::move(text), .unknown = {}, .place = place};
@@ -500,6 +508,7 @@ Word Interpreter::parameter(const Part& one, const Place& place) {
     name = pointer->text;
   }
   std::optional<Word> found = value(name, one.index, place);
+  if (testing_ && one.index.empty()) note_if_empty(name, found);
   const std::string& op = one.operation;
   const bool colon = op.size() == 2 && op[0] == ':';
   const char kind = op == ":-" || op == ":=" || op == ":?" || op == ":+" ? op[1]

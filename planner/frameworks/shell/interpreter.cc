@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
-#include "planner/frameworks/shell/arithmetic.h"
 #include "models/base/pattern.h"
+#include "planner/frameworks/shell/arithmetic.h"
+#include "planner/frameworks/shell/model_word.h"
+#include "planner/frameworks/shell/slurm.h"
 
 namespace headroom::shell {
 namespace {
@@ -26,6 +28,12 @@ bool same(const Variable& a, const Variable& b) {
   return true;
 }
 
+/// Whether both are one known model: a copy of it in a folder, and its name for where the folder is not there.
+bool same_model(const Variable& a, const Variable& b) {
+  if (a.array || b.array || a.items.size() != 1 || b.items.size() != 1) return false;
+  return name_one_model(a.items.front().second, b.items.front().second);
+}
+
 bool equal(const Launch& a, const Launch& b) {
   if (a.program != b.program || a.words.size() != b.words.size() || a.place.line != b.place.line ||
       a.place.file != b.place.file)
@@ -37,7 +45,8 @@ bool equal(const Launch& a, const Launch& b) {
 
 }  // namespace
 
-Interpreter::Interpreter(const Context& context) : context_(context) {
+Interpreter::Interpreter(const Context& context, std::set<std::string> given)
+    : context_(context), given_(std::move(given)) {
   state_.directory = context.directory;
   int number = 0;
   for (const std::string& word : context.words)
@@ -45,8 +54,9 @@ Interpreter::Interpreter(const Context& context) : context_(context) {
         {.text = word, .unknown = {}, .place = {fmt::format("word {} after --", ++number), 0, 0, 0}});
 }
 
-Status Interpreter::run(const Program& program, const std::string& file) {
+Status Interpreter::run(const Program& program, const std::string& file, std::string_view text) {
   script_ = file;
+  job_ = slurm_variables(text);
   node(*program);
   if (error_) return tl::unexpected<Error>(std::move(*error_));
   if (!context_.words.empty() && !takes_arguments_)
@@ -61,6 +71,10 @@ Status Interpreter::run_words(std::vector<Word> words) {
   command(std::move(words), none, nullptr, {});
   if (error_) return tl::unexpected<Error>(std::move(*error_));
   return {};
+}
+
+std::set<std::string> Interpreter::missing() const {
+  return gave_up_ && reading_.launches.empty() ? empty_in_tests_ : std::set<std::string>{};
 }
 
 Reading Interpreter::take() {
@@ -244,7 +258,7 @@ void Interpreter::merge(State& into, const State& other, const Place& place) con
   };
   for (auto& [name, variable] : into.variables) {
     const auto found = other.variables.find(name);
-    if (found != other.variables.end() && same(variable, found->second)) continue;
+    if (found != other.variables.end() && (same(variable, found->second) || same_model(variable, found->second))) continue;
     variable.items = {{"0", differs(name)}};
   }
   for (const auto& [name, variable] : other.variables)
@@ -380,7 +394,11 @@ Ended Interpreter::simple(const Node& node) {
     input = joined(*node.input);
     input_ = &input;
   }
+  const std::string_view first = node.words.empty() || node.words[0].parts.size() != 1 ? std::string_view()
+                                                                                       : node.words[0].parts[0].text;
+  const bool outer_test = std::exchange(testing_, first == "[" || first == "test");
   std::vector<Word> words = fields(node.words);
+  testing_ = outer_test;
   Ended ended;
   if (stopped()) {
     input_ = outer;

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,12 +36,17 @@ struct Operand {
 /// Follows a script (syntax.h) without running anything.
 class Interpreter {
  public:
-  explicit Interpreter(const Context& context);
+  /// `given`: variables that stand for something although nobody says what.
+  explicit Interpreter(const Context& context, std::set<std::string> given = {});
 
-  Status run(const Program& program, const std::string& file);
+  /// `text`: what `program` was parsed from.
+  Status run(const Program& program, const std::string& file, std::string_view text);
   /// One command, already in words.
   Status run_words(std::vector<Word> words);
   Reading take();
+  /// Variables that nothing sets and that a test asked for, of a script that ended on an error before it started
+  /// anything: whoever runs it sets them.
+  std::set<std::string> missing() const;
 
  private:
   enum class Flow { none, next, leave, back, exit };  // continue, break, return, exit
@@ -89,6 +95,7 @@ class Interpreter {
   /// The items of `$@`, `${A[@]}`; nothing for anything else.
   std::optional<std::vector<Word>> list(const Part& part, const Place& place);
   Word parameter(const Part& part, const Place& place);
+  void note_if_empty(const std::string& name, const std::optional<Word>& value);
   std::optional<Word> value(const std::string& name, const std::string& index, const Place& place);
   Word changed(const Part& part, const Word& value, const Place& place);
   Word slice(const Part& part, const Word& value, const Place& place);
@@ -133,6 +140,11 @@ class Interpreter {
   State state_;
   Reading reading_;
   std::string script_;
+  std::set<std::string> given_;
+  std::map<std::string, std::string> job_;  ///< what Slurm sets, by the script's own directives
+  bool testing_ = false;                    ///< words of a test are expanded
+  bool gave_up_ = false;                    ///< it ended on an error
+  std::set<std::string> empty_in_tests_;    ///< variables
   bool takes_arguments_ = false;  ///< outside of functions
   Flow flow_ = Flow::none;
   int levels_ = 0;                            ///< of break and continue

@@ -1,6 +1,7 @@
 #include "planner/frameworks/shell/launch.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -257,8 +258,26 @@ std::optional<Launch> recognise(std::vector<Word> words) {
 Result<Reading> read_script(std::string_view text, const std::string& file, const Context& context) {
   HEADROOM_ASSIGN(const Program program, parse_script(text, file));
   Interpreter interpreter(context);
-  HEADROOM_TRY(interpreter.run(program, file));
-  return interpreter.take();
+  HEADROOM_TRY(interpreter.run(program, file, text));
+  std::set<std::string> asked = interpreter.missing();
+  Reading reading = interpreter.take();
+  // It asks for variables, which whoever starts it sets, one after the other: what they stand for may not matter here.
+  for (std::size_t before = 0; asked.size() > before;) {
+    before = asked.size();
+    Interpreter again(context, asked);
+    HEADROOM_TRY(again.run(program, file, text));
+    asked.merge(again.missing());
+    Reading other = again.take();
+    if (other.launches.empty()) continue;
+    const std::string named = fmt::format("{}", fmt::join(asked, ", "));
+    other.remarks.insert(
+        other.remarks.begin(),
+        Remark{.file = file,
+               .line = 1,
+               .message = fmt::format("it stops where {} is not set; read as if it were (--env NAME=VALUE)", named)});
+    return other;
+  }
+  return reading;
 }
 
 Result<Reading> read_command(std::span<const std::string> words, const Context& context) {

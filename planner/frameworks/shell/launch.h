@@ -59,6 +59,9 @@ struct Context {
 /// can't be followed both ways are, and what differs after them is unknown. A variable that nothing sets is
 /// empty in tests and defaults, and unknown in words: it was meant to be given.
 ///
+/// Lines for Slurm (`#SBATCH --nodes=2`) set what Slurm sets by them. A script that ends on an error before it starts
+/// anything, because a variable is not set, is read as if that were set to something that nobody knows.
+///
 /// Errors: FILE:LINE of broken syntax; more than 1,000,000 steps, 256 MiB of text or 100 levels of nesting.
 Result<Reading> read_script(std::string_view text, const std::string& file, const Context& context);
 

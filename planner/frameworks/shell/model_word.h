@@ -11,4 +11,7 @@ namespace headroom::shell {
 /// folder lies. Nothing when the last part is unknown too, or is no known model's name.
 std::optional<std::string> model_at_end(const Word& path);
 
+/// Whether two words name the same known model: `$DATA/model/Qwen2.5-3B-Instruct` and `Qwen/Qwen2.5-3B-Instruct`.
+bool name_one_model(const Word& a, const Word& b);
+
 }  // namespace headroom::shell

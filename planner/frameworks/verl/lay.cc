@@ -24,6 +24,17 @@ std::string stem(std::string name) {
   return name;
 }
 
+/// A path without its first folder, its first two …, its last one alone being left out: too many have it.
+std::vector<fs::path> ends_of(const fs::path& path) {
+  std::vector<fs::path> parts(path.begin(), path.end()), out;
+  for (std::size_t from = 1; from + 2 <= parts.size() && from < 8; ++from) {
+    fs::path end;
+    for (std::size_t i = from; i < parts.size(); ++i) end /= parts[i];
+    out.push_back(end);
+  }
+  return out;
+}
+
 /// Which configuration Hydra is told to start from, and where that is told.
 struct Start {
   std::string name, path;
@@ -144,6 +155,14 @@ class Composer {
       if (!below.empty() && *below.begin() != "..") places.push_back(above / below);
       if (above == above.parent_path()) break;
       above = above.parent_path();
+    }
+    // What stands in front of it may be a variable's stand-in (base_dir/recipe/x/config).
+    for (const fs::path& end : ends_of(below)) {
+      above = here;
+      for (int i = 0; i < kMostAncestors; ++i, above = above.parent_path()) {
+        places.push_back(above / end);
+        if (above == above.parent_path()) break;
+      }
     }
     for (const fs::path& place : places) {
       const fs::path file = place / (name + ".yaml");

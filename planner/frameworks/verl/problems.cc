@@ -111,7 +111,8 @@ Found trained(const Settings& s, const Worker& w, const Keys& keys) {
             "expected a mini-batch whose {} sequences (x rollout.n = {}) divide over {} data-parallel "
             "ranks, found {}",
             sequences, s.n, ranks, w.mini_batch));
-  if (!w.train.dynamic && (sequences / ranks) % *w.train.micro != 0)
+  const bool one_piece = s.before_checks && sequences / ranks < w.train.micro.value_or(0);
+  if (!w.train.dynamic && !one_piece && (sequences / ranks) % *w.train.micro != 0)
     return problem(
         keys.micro,
         fmt::format("expected a divisor of the {} sequences that a rank has of a mini-batch, found {}",
@@ -147,7 +148,9 @@ Found engine(const Settings& s, const EngineSettings& e, const Architecture* mod
                                model->decoder.max_positions, e.prompt_length, e.response_length));
   const std::int64_t served = e.max_model_len.value_or(e.prompt_length + e.response_length);
   // The rollout inside the trainer's process refuses it; vLLM does where prompts can't come in pieces.
-  if (e.name == "vllm" && (e.sync_mode || !e.chunked_prefill) && e.max_num_batched_tokens < served)
+  // Releases before 0.3 leave the check to vLLM, which takes any number where prompts may come in pieces.
+  const bool asked = (e.sync_mode && !s.before_checks) || !e.chunked_prefill;
+  if (e.name == "vllm" && asked && e.max_num_batched_tokens < served)
     return problem(at + "max_num_batched_tokens",
                    fmt::format("expected at least the longest sequence's {} tokens ({}), found {}", served,
                                e.sync_mode ? "this release's rollout refuses less"

@@ -55,6 +55,17 @@ void take_own_batches(const Laid& laid, Settings& s) {
   s.train_batch_size = s.actor.mini_batch;
 }
 
+/// Releases before 0.3 ask nothing of the two: a mini-batch larger than the batch is the batch (the check came with
+/// verl's commit 4d27461d).
+void take_whole_batches(Settings& s) {
+  for (Worker* worker : {&s.actor, &s.critic}) {
+    if (worker->mini_batch <= s.train_batch_size) continue;
+    if (worker == &s.actor)
+      s.assumptions.push_back(fmt::format("verl before 0.3: a step's {} prompts are one mini-batch", s.train_batch_size));
+    worker->mini_batch = s.train_batch_size;
+  }
+}
+
 /// Whether the launch's program, or a configuration that it starts from, has that name.
 bool runs(const Laid& laid, std::string_view name) {
   return laid.program.find(name) != std::string::npos ||
@@ -150,6 +161,7 @@ Result<ReadJob> read_once(const JobInput& input, const JobOptions& given, std::v
   ReadJob out;
   Versions stated;
   Version version;
+  bool before_checks = false;
   std::vector<std::string> assumptions;
   {
     Values early(layers);
@@ -165,7 +177,8 @@ Result<ReadJob> read_once(const JobInput& input, const JobOptions& given, std::v
     version = !stated.framework.empty() ? *parse_version(stated.framework)
               : settled                 ? *parse_version(hints.verl)
                                         : inferred.version;
-    if (version < kOldest)
+    before_checks = version < kOldest;
+    if (before_checks)
       assumptions.push_back(fmt::format("verl {} works like {}, the oldest release that was read",
                                         to_string(std::exchange(version, kOldest)), to_string(kOldest)));
     if (version >= kUnread)
@@ -192,6 +205,8 @@ Result<ReadJob> read_once(const JobInput& input, const JobOptions& given, std::v
   if (settings->versions.vllm.empty()) settings->versions.vllm = stated.vllm;
   complete_versions(version, settings->versions);
   take_own_batches(laid, *settings);
+  settings->before_checks = before_checks;
+  if (before_checks) take_whole_batches(*settings);
   if (runs(laid, "spin_trainer") || runs(laid, "main_spin")) settings->logprob_entropy = false;
   tell_unmodelled_programs(values, laid, *settings);
   if (stated.vllm.empty() && settings->rollout.name == "vllm")

@@ -50,7 +50,7 @@ void SettingsReader::rollout() {
   e.exists = true;
   const bool mandatory = s_.after(0, 6, 0);  // an override can delete the key
   if (s_.after(0, 5, 0)) {
-    e.name = v_.word(kRollout + "name", {"vllm", "sglang", "trtllm", "hf"}, mandatory ? "" : "vllm");
+    e.name = v_.word(kRollout + "name", {"vllm", "sglang", "trtllm", "hf", "dynamo"}, mandatory ? "" : "vllm");
   } else {
     // SGLang in a server of its own was a name of its own.
     e.name = v_.word(kRollout + "name", {"vllm", "sglang", "sglang_async", "hf"}, "vllm");
@@ -59,6 +59,7 @@ void SettingsReader::rollout() {
   if (e.name.empty()) v_.fail_at(kRollout + "name", "is mandatory and not set; give a value");
   if (e.name == "hf") not_modelled(kRollout + "name", "generation inside FSDP (rollout.name=hf)");
   if (e.name == "trtllm") not_modelled(kRollout + "name", "TensorRT-LLM");
+  if (e.name == "dynamo") not_modelled(kRollout + "name", "NVIDIA Dynamo's workers");
   const std::string mode = v_.word(kRollout + "mode", {"sync", "async"}, "async");
   e.sync_mode = mode == "sync" && !s_.after(0, 7, 0) && e.name == "vllm";
   e.dtype = v_.dtype(kRollout + "dtype", DType::bf16);

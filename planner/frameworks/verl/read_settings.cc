@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/base/nearest.h"
 #include "planner/configuration/model_lookup.h"
 #include "planner/frameworks/settings/run.h"
 #include "planner/frameworks/verl/sections.h"
@@ -10,6 +11,10 @@
 
 namespace headroom::verl {
 namespace {
+
+bool same_letters(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && std::is_permutation(a.begin(), a.end(), b.begin());
+}
 
 const std::string kEnvironment = "ray_kwargs.ray_init.runtime_env.env_vars.";
 
@@ -104,10 +109,20 @@ void SettingsReader::algorithm() {
   // Null in trainers that have no advantages, and so no critic (SPIN, SPPO).
   const std::string estimator = v_.text(key, "none");
   s_.critic_estimator = estimator == "gae";
-  // verl makes a critic for GAE alone, and otherwise where critic.enable says so.
-  if (!is_one_of(estimator, kEstimators) && !v_.optional_text("critic.enable"))
-    not_modelled(key, fmt::format("the estimator {} (known: {}; critic.enable says whether it has a critic)",
-                                  estimator.substr(0, 80), listed(kEstimators)));
+  // verl makes a critic for GAE alone, and otherwise where critic.enable says so. A project's own estimator is taken
+  // for a kind of GAE by its name only (bi_level_gae); one that is nearly verl's is most likely mistyped.
+  if (!is_one_of(estimator, kEstimators) && !v_.optional_text("critic.enable")) {
+    const bool mistyped = std::any_of(kEstimators.begin(), kEstimators.end(), [&](std::string_view known) {
+      return edit_distance(estimator, known) <= 1 || same_letters(estimator, known);
+    });
+    if (mistyped)
+      not_modelled(key, fmt::format("the estimator {} (known: {}; critic.enable says whether it has a critic)",
+                                    estimator.substr(0, 80), listed(kEstimators)));
+    s_.critic_estimator = estimator.find("gae") != std::string::npos;
+    if (!mistyped)
+      v_.warn_at(key, fmt::format("{} is not verl's: taken to work {} a critic (critic.enable says which)",
+                                  estimator.substr(0, 80), s_.critic_estimator ? "with" : "without"));
+  }
   s_.use_kl_in_reward = v_.flag("algorithm.use_kl_in_reward");
   s_.bypass_mode = v_.flag("algorithm.rollout_correction.bypass_mode");
 }
@@ -195,6 +210,7 @@ std::shared_ptr<const Architecture> SettingsReader::find(const ModelSettings& mo
       own.is_map() && !own.entries().empty() && model.path == s_.actor.model.path)
     return settings::stated_model(v_, head);
   Result<std::shared_ptr<const Architecture>> found = find_model(request);
+  settings::tell_shape(v_, key, request);
   if (found) return *found;
   v_.fail_with(std::move(found.error()), key);
   return nullptr;

@@ -1,11 +1,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "planner/frameworks/verl/sections.h"
 #include "planner/frameworks/verl/settings_reader.h"
 
 namespace headroom::verl {
+namespace {
+
+/// Of an adapter that nobody can look at: the larger one of verl's examples.
+constexpr std::int64_t kAssumedRank = 64;
+
+}  // namespace
+
 Strategy SettingsReader::strategy(const std::string& key, Strategy fallback) {
   const std::string word = v_.text(key);
   if (word.empty()) return fallback;
@@ -132,6 +140,28 @@ ModelSettings SettingsReader::model(const std::string& at) {
   return out;
 }
 
+/// The adapter's own adapter_config.json says its rank and targets; where it lies elsewhere, a rank is assumed.
+void SettingsReader::read_adapter(const std::string& adapter, const std::string& at, Lora& out) {
+  const std::filesystem::path folder =
+      std::filesystem::path(adapter).is_absolute() ? std::filesystem::path(adapter) : std::filesystem::path(base_) / adapter;
+  const std::filesystem::path file = folder / "adapter_config.json";
+  std::error_code code;
+  if (std::filesystem::is_regular_file(file, code)) {
+    Result<Document> config = read_document(file.string());
+    if (!config) return v_.fail_with(std::move(config.error()), at + "lora_adapter_path");
+    if (const Document* rank = config->find("r")) out.rank = rank->as_int().value_or(0);
+    const Document* targets = config->find("target_modules");
+    if (targets != nullptr && targets->is_list()) {
+      out.targets.clear();
+      for (const Document& target : targets->items()) out.targets.push_back(target.text());
+    }
+    if (out.rank > 0) return;
+  }
+  out.rank = kAssumedRank;
+  v_.warn_at(at + "lora_adapter_path", fmt::format("the rank of {} is not known here: {} is assumed ({}lora_rank says another)",
+                                                   adapter, kAssumedRank, at));
+}
+
 Lora SettingsReader::lora(const std::string& at) {
   Lora out;
   out.rank = v_.integer(at + "lora_rank", 0, 65536, 0);
@@ -144,8 +174,7 @@ Lora SettingsReader::lora(const std::string& at) {
   }
   std::string adapter = v_.text(at + "lora_adapter_path");
   if (adapter.empty()) adapter = v_.text(at + "lora.adapter_path");
-  if (!adapter.empty() && out.rank == 0)
-    v_.fail_at(at + "lora_rank", "expected the adapter's rank (a lora_adapter_path is given), found 0");
+  if (!adapter.empty() && out.rank == 0) read_adapter(adapter, at, out);
   return out;
 }
 

@@ -117,6 +117,7 @@ struct EngineSettings {
 
 struct Settings : FrameworkSettings {
   Version version;
+  bool before_checks = false;  ///< a release before 0.3, read as 0.3.0, whose start-up asks less
   Versions versions;
   std::string gpu;
   std::int64_t nodes = 1, gpus_per_node = 8;

@@ -52,6 +52,7 @@ class SettingsReader {
   OptimizerSettings optimizer(const std::string& at, Strategy strategy);
   ModelSettings model(const std::string& at);
   Lora lora(const std::string& at);
+  void read_adapter(const std::string& adapter, const std::string& at, Lora& out);
   /// Sizes of a pass: `micro` and the deprecated global key, whose value old releases divide over the ranks.
   Packing packing(bool dynamic, const std::string& micro, const std::string& deprecated,
                   const std::string& tokens, std::int64_t ranks);

@@ -126,8 +126,10 @@ BlockDecoder::Positions BlockDecoder::positions_for(bool sliding, const ModelInp
   std::int64_t held = 0;
   if (sliding && window() > 0 && columns - tokens >= window()) held = window() - 1 + tokens;
   MaskKind kind = form_.always_masked ? MaskKind::always : MaskKind::causal;
-  // A mask of numbers joins the window's rule even where no sequence reaches it.
-  if (sliding && (columns >= window() || options_.attention == AttentionImplementation::eager))
+  // A mask of numbers joins the window's rule even where no sequence reaches it; FlashAttention takes the window itself.
+  const bool flash = options_.attention == AttentionImplementation::flash ||
+                     options_.attention == AttentionImplementation::flash_varlen;
+  if (sliding && !flash && (columns >= window() || options_.attention == AttentionImplementation::eager))
     kind = MaskKind::sliding;
   out.mask = attention_mask(options_.attention, input, form_.unprobed_masks ? Tensor() : positions, dtype,
                             kind, held);

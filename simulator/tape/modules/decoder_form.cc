@@ -135,6 +135,7 @@ constexpr DecoderForm kForms[] = {
      .clamped_gate = true,
      .unprobed_masks = true,
      .eager_only = true,
+     .flash_drops_sinks = true,
      .late_norm_cast = true},
     {.family = "gptj",
      .order = "1kvqom",

@@ -64,6 +64,7 @@ struct DecoderForm {
   bool clamped_gate = false;     ///< experts' gate and up alternate and are clamped (GPT-OSS)
   bool unprobed_masks = false;   ///< made without a look for packed sequences (GPT-OSS)
   bool eager_only = false;       ///< its attention has no SDPA form
+  bool flash_drops_sinks = false;  ///< FlashAttention 2 runs all the same, without the sinks (verl issue 3894)
   bool python_norm = false;      ///< LayerNorm out of separate operators in fp32 (Cohere)
   bool late_norm_cast = false;   ///< RMSNorm multiplies its weight in fp32, then casts (OLMo 2)
   bool norms_by_head = false;    ///< query and key norms have a weight for each head (Cohere)

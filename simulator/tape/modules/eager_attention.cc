@@ -112,7 +112,7 @@ Tensor attention_mask(AttentionImplementation implementation, const ModelInput& 
     return visible_positions(input, kind, columns, padding, probes);
   }
   if (!eager) {
-    probe_mask(position_ids, input.attention_mask, batch);
+    if (position_ids.defined()) probe_mask(position_ids, input.attention_mask, batch);
     return {};
   }
   const bool probed = position_ids.defined() && kind != MaskKind::always;

@@ -305,7 +305,8 @@ Status check_program(const Architecture& architecture, AttentionImplementation a
   if (form == nullptr)
     return fail(unsupported(
         architecture, "expected a family with one, and rotary positions where its ALiBi form has none"));
-  if (form->eager_only && attention != AttentionImplementation::eager)
+  const bool flash = attention == AttentionImplementation::flash || attention == AttentionImplementation::flash_varlen;
+  if (form->eager_only && attention != AttentionImplementation::eager && !(flash && form->flash_drops_sinks))
     return fail(Error{
         .message = unsupported(architecture, "its attention has no fused form; expected eager attention"),
         .file = {},

@@ -159,6 +159,36 @@ TEST(ShellLaunch, GoesBothWaysWhereATestCantBeFollowed) {
   EXPECT_EQ(reading.launches[1].words[1].text, "1");
 }
 
+TEST(ShellLaunch, TakesSlurmsVariablesFromTheScriptsOwnLines) {
+  context = {};
+  const std::string job = "#!/bin/bash\n#SBATCH --nodes=4   # machines\n#SBATCH --gres=gpu:h100:8\n";
+  EXPECT_EQ(words(job + "python3 -m m n=$SLURM_JOB_NUM_NODES g=${SLURM_GPUS_ON_NODE:-2}"), "n=4|g=8");
+  EXPECT_EQ(words("#SBATCH -N 2\n#SBATCH --gpus-per-node 4\npython3 -m m $SLURM_NNODES $SLURM_GPUS_PER_NODE"), "2|4");
+  EXPECT_EQ(words("#SBATCH --nodes=2-4\npython3 -m m ${SLURM_NNODES:-1}"), "1");
+  EXPECT_EQ(words("A=1\n#SBATCH --nodes=2\npython3 -m m ${SLURM_NNODES:-1}"), "1");
+  context.environment["SLURM_NNODES"] = "3";
+  EXPECT_EQ(words("#SBATCH --nodes=2\npython3 -m m $SLURM_NNODES"), "3");
+  context = {};
+}
+
+TEST(ShellLaunch, GoesOnWhereAScriptAsksForVariables) {
+  context = {};
+  const std::string asks = "M=${M:-}\nif [ -z \"$M\" ]; then echo no M; exit 1; fi\n[[ -z $N ]] && exit 2\n";
+  const Reading reading = read(asks + "python3 -m m model=$M n=2");
+  ASSERT_EQ(reading.launches.size(), 1u);
+  EXPECT_EQ(reading.launches[0].words[0].unknown.size(), 1u);
+  EXPECT_EQ(reading.launches[0].words[1].text, "n=2");
+  ASSERT_FALSE(reading.remarks.empty());
+  EXPECT_NE(reading.remarks[0].message.find("M, N is not set"), std::string::npos) << reading.remarks[0].message;
+  EXPECT_TRUE(read("M=\n[ -z \"$M\" ] && exit 1\npython3 -m m").launches.empty());  // its own value
+}
+
+TEST(ShellLaunch, OneModelInTwoPlacesIsThatModel) {
+  context = {};
+  EXPECT_EQ(words("M=$D/model/Qwen2.5-3B-Instruct\n[ ! -d \"$M\" ] && M=Qwen/Qwen2.5-3B-Instruct\npython3 -m m $M"),
+            "Qwen/Qwen2.5-3B-Instruct");
+}
+
 TEST(ShellLaunch, TakesWrappersOff) {
   context = {};
   for (const char* before :

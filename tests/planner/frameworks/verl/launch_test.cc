@@ -147,16 +147,20 @@ TEST(VerlLaunch, LeavesBatchesToATrainerOfSomebodysOwn) {
   EXPECT_EQ(settings(read).train_batch_size, 128);
 }
 
-/// A script that gives up before it starts anything says where, and with which words.
-TEST(VerlLaunch, TellsWhereAScriptGivesUp) {
-  const std::string text = "MODEL_PATH=${MODEL_PATH:-}\nif [ -z \"$MODEL_PATH\" ]; then\n  echo \"MODEL_PATH is not set\"\n"
+/// A script that gives up where a variable is not set is read as if it were: what it stands for is asked for where it
+/// matters.
+TEST(VerlLaunch, GoesOnWhereAScriptGivesUpForAVariable) {
+  const std::string asks = "MODEL_PATH=${MODEL_PATH:-}\nif [ -z \"$MODEL_PATH\" ]; then\n  echo \"MODEL_PATH is not set\"\n"
                            "  exit 1\nfi\npython3 -m verl.trainer.main_ppo" +
                            std::string(kWords);
-  EXPECT_THAT(complaint(text), testing::AllOf(HasSubstr("run.sh:4"), HasSubstr("MODEL_PATH is not set"),
-                                              HasSubstr("--env NAME=VALUE")));
+  EXPECT_TRUE(script(asks));
+  const std::string uses = asks + " actor_rollout_ref.model.path=$MODEL_PATH";
+  EXPECT_THAT(complaint(uses), HasSubstr("give --env MODEL_PATH=VALUE"));
   JobOptions options;
-  options.environment["MODEL_PATH"] = "x";
-  EXPECT_TRUE(script(text, options));
+  options.model = "Qwen/Qwen2.5-0.5B";
+  EXPECT_TRUE(script(uses, options));
+  EXPECT_THAT(complaint("echo stop\nexit 1\npython3 -m verl.trainer.main_ppo" + std::string(kWords)),
+              testing::AllOf(HasSubstr("run.sh:2"), HasSubstr("stop"), HasSubstr("--env NAME=VALUE")));
 }
 
 /// SPIN's actor takes log-probs by a pass of its own, which asks for no entropy.
@@ -274,6 +278,33 @@ TEST(VerlLaunch, SaysWhichRunsItDoesNotJudge) {
   EXPECT_THAT(complaint("python3 prepare.py"),
               HasSubstr("run.sh:1: prepare.py is no program of a framework"));
   EXPECT_THAT(complaint("echo hi"), HasSubstr("starts no Python program"));
+}
+
+/// Before 0.3 less was asked at start-up.
+TEST(VerlLaunch, OldReleasesAskLess) {
+  const std::string start = "python3 -m verl.trainer.main_ppo" + std::string(kWords);
+  for (const std::string more : {" data.train_batch_size=16 actor_rollout_ref.actor.ppo_mini_batch_size=256",
+                                 " data.max_response_length=16384 actor_rollout_ref.rollout.max_num_batched_tokens=8192"}) {
+    const auto read = script(start + more + " +headroom.versions.verl=0.2.0.dev");
+    ASSERT_TRUE(read) << read.error().text();
+    EXPECT_LE(settings(read).actor.mini_batch, settings(read).train_batch_size);
+    EXPECT_THAT(complaint(start + more + " +headroom.versions.verl=0.3.0"), HasSubstr("expected at"));
+  }
+}
+
+TEST(VerlLaunch, AnAdapterElsewhereHasAnAssumedRank) {
+  const auto read = script("python3 -m verl.trainer.main_ppo" + std::string(kWords) +
+                           " actor_rollout_ref.model.lora_adapter_path=/adapters/mine");
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(settings(read).actor.lora.rank, 64);
+  const auto folder = std::filesystem::temp_directory_path() / "headroom-adapter-test";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "adapter_config.json") << R"({"r": 8, "target_modules": ["q_proj"]})";
+  const auto own = script("python3 -m verl.trainer.main_ppo" + std::string(kWords) +
+                          " actor_rollout_ref.model.lora_adapter_path=" + folder.string());
+  ASSERT_TRUE(own) << own.error().text();
+  EXPECT_EQ(settings(own).actor.lora.rank, 8);
+  EXPECT_EQ(settings(own).actor.lora.targets, std::vector<std::string>{"q_proj"});
 }
 
 TEST(VerlLaunch, TakesTheEnvironmentOfTheLaunch) {

@@ -128,7 +128,7 @@ TEST(VerlProblems, WrongTypesAreErrorsAtTheirPlace) {
   EXPECT_THAT(complaint("0.9.0", {kActor + "strategy=ddp"}),
               HasSubstr("expected fsdp, fsdp2 or megatron, found ddp"));
   EXPECT_THAT(complaint("0.9.0", {kRollout + "name=tgi"}),
-              HasSubstr("expected one of vllm, sglang, trtllm, hf, found tgi"));
+              HasSubstr("expected one of vllm, sglang, trtllm, hf, dynamo, found tgi"));
   EXPECT_THAT(complaint("0.9.0", {"critic.ppo_max_token_len_per_gpu=[1]"}),
               HasSubstr("critic.ppo_max_token_len_per_gpu: expected an integer"));  // though no critic runs
   EXPECT_THAT(complaint("0.9.0", {"actor_rollout_ref.model.path=Qwen/Qwen2.5-77B"}),

@@ -210,6 +210,11 @@ TEST(VerlUsage, NamesTheWordsThatItKnows) {
         << change;
     EXPECT_THAT(test::job_of("0.9.0", overrides).not_modelled, testing::SizeIs(1)) << change;
   }
+  // A project's own estimator has a critic only if its name says so.
+  EXPECT_THAT(warnings({"algorithm.adv_estimator=psft"}), testing::ElementsAre(HasSubstr("without a critic")));
+  EXPECT_TRUE(test::job_of("0.9.0", {"algorithm.adv_estimator=psft"}).not_modelled.empty());
+  EXPECT_THAT(warnings({"algorithm.adv_estimator=bi_level_gae", "critic.ppo_micro_batch_size_per_gpu=4"}),
+              testing::Contains(HasSubstr("with a critic")));
   // What says whether there is a critic makes a foreign estimator harmless.
   EXPECT_TRUE(warnings({"algorithm.adv_estimator=mine", "+critic.enable=false"}).empty());
 }
