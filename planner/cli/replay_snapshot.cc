@@ -180,7 +180,7 @@ Result<Replayed> replay_stream(const std::string& path, const Arguments& argumen
   HEADROOM_ASSIGN(replay::AllocationStream stream, replay::parse_stream(text, path));
   const std::size_t events = stream.events.size();
   Replayed replayed{.file = path, .kind = "stream", .conf = stream.settings, .snapshot = {}, .devices = {}};
-  const replay::WhatIfSetting recorded{"as recorded", stream.settings, false, false};
+  const replay::WhatIfSetting recorded{"as recorded", stream.settings, false, false, true};
   HEADROOM_ASSIGN(replayed.snapshot, replay::snapshot_of(stream, recorded, std::nullopt));
   ReplayedDevice device;
   HEADROOM_ASSIGN(device.analysis, replay::analyse_device(replayed.snapshot, 0));

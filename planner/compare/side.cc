@@ -69,7 +69,7 @@ Result<Measured> read_stream_side(const std::string& path) {
   HEADROOM_ASSIGN(const std::string text, replay::read_text_file(path));
   HEADROOM_ASSIGN(const replay::AllocationStream stream, replay::parse_stream(text, path));
   HEADROOM_ASSIGN(const replay::Snapshot snapshot,
-                  replay::snapshot_of(stream, {"as recorded", stream.settings, false, false}, std::nullopt));
+                  replay::snapshot_of(stream, {"as recorded", stream.settings, false, false, true}, std::nullopt));
   HEADROOM_ASSIGN(const replay::DeviceAnalysis analysis, replay::analyse_device(snapshot, 0));
   return of_analysis(analysis);
 }

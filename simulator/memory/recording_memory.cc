@@ -4,9 +4,10 @@ namespace headroom {
 
 Block RecordingMemory::allocate(Bytes requested, Stream stream, Label label) {
   if (requested == 0) return kNoBlock;
-  Entry entry{next_id_++, requested, kNoBlock};
+  Entry entry{next_id_, requested, kNoBlock};
   if (before_) before_(label);
   if (inner_ != nullptr) entry.inner = inner_->allocate(requested, stream, label);
+  ++next_id_;
   events_.push_back({MemoryEvent::Kind::allocate, stream, entry.id, requested, label});
   live_ += requested;
   std::uint32_t at = static_cast<std::uint32_t>(entries_.size());
@@ -25,7 +26,9 @@ void RecordingMemory::free(Block block) {
   const Entry& entry = entries_[static_cast<std::uint32_t>(block)];
   events_.push_back({MemoryEvent::Kind::free, 0, entry.id, 0, {}});
   live_ -= entry.bytes;
+  freeing_ = entry.id;
   if (inner_ != nullptr) inner_->free(entry.inner);
+  freeing_ = kNone;
   unused_.push_back(static_cast<std::uint32_t>(block));
 }
 

@@ -11,7 +11,15 @@ namespace headroom {
 
 /// One allocation or free of a program.
 struct MemoryEvent {
-  enum class Kind : std::uint8_t { allocate, free, record_stream, empty_cache };
+  enum class Kind : std::uint8_t {
+    allocate,
+    free,  ///< dropped by the program; free at once where no `free_completed` follows
+    record_stream,
+    empty_cache,
+    free_completed,  ///< of what was dropped while another stream still used it: now it is free
+    expandable_on,   ///< the process switches expandable segments on …
+    expandable_off,  ///< … or off
+  };
   Kind kind = Kind::allocate;
   Stream stream = 0;
   std::uint32_t id = 0;  ///< of the block, counted in order of allocation
@@ -47,6 +55,18 @@ class RecordingMemory final : public Memory {
     if (inner_ != nullptr) inner_->run(operation);
   }
 
+  /// `inner` says of the block that it handed out for event `id` that it is free again. Only what becomes so after
+  /// its free is an event.
+  void completed(std::uint32_t id) {
+    if (id != freeing_) events_.push_back({MemoryEvent::Kind::free_completed, 0, id, 0, {}});
+  }
+  void switched_expandable(bool on) {
+    const auto kind = on ? MemoryEvent::Kind::expandable_on : MemoryEvent::Kind::expandable_off;
+    events_.push_back({kind, 0, 0, 0, {}});
+  }
+  /// The id of the next allocation, or of the one that `inner` is asked for.
+  std::uint32_t next_id() const { return next_id_; }
+
   const std::vector<MemoryEvent>& events() const { return events_; }
   Bytes live() const { return live_; }
 
@@ -61,7 +81,9 @@ class RecordingMemory final : public Memory {
   std::vector<MemoryEvent> events_;
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> unused_;
+  static constexpr std::uint32_t kNone = 0xFFFFFFFFu;
   std::uint32_t next_id_ = 0;
+  std::uint32_t freeing_ = kNone;
   std::uint32_t hosts_ = 0;
   Bytes live_ = 0;
 };

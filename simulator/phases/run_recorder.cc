@@ -15,11 +15,21 @@ Memory& RunRecorder::attach(SimulatedMemory& memory) {
   }
   if (!wanted_.stream && !wanted_.snapshot) return memory;
   recording_.emplace(&memory);
-  if (wanted_.snapshot) {
-    memory.allocator().set_observer(&snapshot_);
-    recording_->before_allocations([this](Label label) { before_allocation(label); });
-  }
+  memory.allocator().set_observer(&snapshot_);
+  if (wanted_.snapshot) recording_->before_allocations([this](Label label) { before_allocation(label); });
   return *recording_;
+}
+
+void RunRecorder::Trace::alloc(allocator::BlockId id, allocator::Address address, Bytes requested,
+                               allocator::Stream stream) {
+  SnapshotRecorder::alloc(id, address, requested, stream);
+  events_[id] = stream_->next_id();
+}
+
+void RunRecorder::Trace::free_completed(allocator::BlockId id, allocator::Address address, Bytes requested,
+                                        allocator::Stream stream) {
+  SnapshotRecorder::free_completed(id, address, requested, stream);
+  if (const auto known = events_.find(id); known != events_.end()) stream_->completed(known->second);
 }
 
 std::vector<MemoryEvent> RunRecorder::events() const {

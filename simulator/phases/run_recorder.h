@@ -20,9 +20,15 @@ namespace headroom {
 /// The complete stream of a training process, with the module paths that its labels index. Operations are
 /// `tape::operation_text`.
 struct EventStream {
+  struct Phase {
+    std::string name;        ///< empty: the phase before ends and none begins
+    std::size_t begins = 0;  ///< before the event of this index
+  };
   std::string process;      ///< its name
+  std::string settings;     ///< PYTORCH_CUDA_ALLOC_CONF that it ran under
   std::int64_t device = 0;  ///< global index of its GPU
   std::vector<MemoryEvent> events;
+  std::vector<Phase> phases;  ///< in order
   std::vector<std::string> modules;
 };
 
@@ -49,14 +55,22 @@ class RunRecorder {
 
   void begin_phase(const std::string& name, int step) {
     if (wanted_.fragmentation) return fragmentation_.begin_phase(name, step);
+    mark(name);
     snapshot_.begin_phase(name);
   }
   void end_phase(const std::string& name) {
     if (wanted_.fragmentation) return fragmentation_.end_phase();
+    mark({});
     snapshot_.end_phase(name);
   }
 
+  /// The process switched expandable segments.
+  void switched_expandable(bool on) {
+    if (recording_) recording_->switched_expandable(on);
+  }
+
   std::vector<MemoryEvent> events() const;
+  const std::vector<EventStream::Phase>& phases() const { return phases_; }
   std::vector<std::string> modules() const;
   /// The recorder is empty afterwards.
   replay::Snapshot snapshot(std::string_view conf) { return snapshot_.finish(memory_->allocator(), conf); }
@@ -67,6 +81,23 @@ class RunRecorder {
   std::vector<Holder> holders(std::size_t count) const;
 
  private:
+  void mark(const std::string& phase) {
+    if (recording_) phases_.push_back({phase, recording_->events().size()});
+  }
+  /// The allocator's trace, which also tells the stream when blocks that other streams used are free.
+  class Trace final : public replay::SnapshotRecorder {
+   public:
+    explicit Trace(std::optional<RecordingMemory>& stream) : stream_(stream) {}
+    void alloc(allocator::BlockId id, allocator::Address address, Bytes requested,
+               allocator::Stream stream) override;
+    void free_completed(allocator::BlockId id, allocator::Address address, Bytes requested,
+                        allocator::Stream stream) override;
+
+   private:
+    std::optional<RecordingMemory>& stream_;
+    std::unordered_map<allocator::BlockId, std::uint32_t> events_;  ///< by block: the stream's id
+  };
+
   void before_allocation(Label label);
   replay::StackId stack_of(Label label, const std::string& module);
 
@@ -74,7 +105,8 @@ class RunRecorder {
   SimulatedMemory* memory_ = nullptr;
   const tape::ModuleNames* modules_ = nullptr;
   std::optional<RecordingMemory> recording_;
-  replay::SnapshotRecorder snapshot_;
+  std::vector<EventStream::Phase> phases_;
+  Trace snapshot_{recording_};
   FragmentationRecorder fragmentation_;
   std::unordered_map<std::uint64_t, replay::StackId> stacks_;  ///< by label
 };

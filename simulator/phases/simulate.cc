@@ -69,15 +69,16 @@ Status record(const Job& job, const Hardware& hardware, const SimulateOptions& o
   HEADROOM_TRY(run.prepare(false));
   HEADROOM_TRY(run.execute());
   if (options.holders) holders = recorder.holders(static_cast<std::size_t>(options.holder_count));
+  const Process* process = job.process(trainer.process);
+  const std::string settings = process == nullptr ? "" : process->allocator_settings;
   if (options.events != nullptr)
     *options.events = {.process = trainer.process,
+                       .settings = settings,
                        .device = kind.rank,
                        .events = recorder.events(),
+                       .phases = recorder.phases(),
                        .modules = recorder.modules()};
-  if (options.snapshot != nullptr) {
-    const Process* process = job.process(trainer.process);
-    *options.snapshot = recorder.snapshot(process == nullptr ? "" : process->allocator_settings);
-  }
+  if (options.snapshot != nullptr) *options.snapshot = recorder.snapshot(settings);
   return {};
 }
 

@@ -107,6 +107,7 @@ class SimulatedBlocks {
   void set_expandable(bool on) {
     settings_.expandable_segments = on;
     memory_.allocator().change_settings(settings_);
+    if (recorder_ != nullptr) recorder_->switched_expandable(on);
   }
   RunRecorder* recorder() { return recorder_; }
   void leave_out_repetitions(bool leave_out) { memory_.leave_out_repetitions(leave_out); }

@@ -23,6 +23,7 @@ struct StreamEvent {
     record_stream,  ///< the block is also in use on `stream`: its free waits for that stream's work
     empty_cache,
     phase,  ///< the current phase ends; phase `id` begins, kNoPhase: none
+    expandable,  ///< the process switches expandable segments on (`id` 1) or off (0)
     // What the recorded allocator did on the way: for comparison, never executed.
     segment_alloc,
     segment_free,

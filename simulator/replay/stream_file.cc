@@ -26,6 +26,7 @@ struct KindName {
 constexpr KindName kKinds[] = {{Kind::allocate, "a"},       {Kind::free_requested, "q"},
                                {Kind::free, "f"},           {Kind::record_stream, "r"},
                                {Kind::empty_cache, "e"},    {Kind::phase, "p"},
+                               {Kind::expandable, "x"},
                                {Kind::segment_alloc, "S+"}, {Kind::segment_free, "S-"},
                                {Kind::segment_map, "M+"},   {Kind::segment_unmap, "M-"}};
 
@@ -155,6 +156,11 @@ class StreamHandler : public nlohmann::json_sax<nlohmann::json> {
         break;
       case Kind::phase:
         if (!index(1, "phase", e.id)) return false;
+        break;
+      case Kind::expandable:
+        if (values_[1] != 0 && values_[1] != 1)
+          return bad_event(fmt::format("expected 1 (on) or 0 (off), found {}", values_[1]));
+        e.id = values_[1] == 1 ? 1 : 0;
         break;
       default:
         if (!size(values_[1], e.bytes)) return false;
@@ -310,6 +316,9 @@ std::string stream_text(const AllocationStream& stream) {
         fmt::format_to(to, ",{},{}", e.id, e.stream);
         break;
       case Kind::empty_cache:
+        break;
+      case Kind::expandable:
+        fmt::format_to(to, ",{}", e.id);
         break;
       case Kind::phase:
         fmt::format_to(to, ",{}", e.id == kNoPhase ? -1 : static_cast<std::int64_t>(e.id));

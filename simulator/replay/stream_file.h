@@ -18,6 +18,7 @@ namespace headroom::replay {
 ///   ["f", id]   free
 ///   ["r", id, stream]   the allocation is also in use on that stream (record_stream)
 ///   ["e"]       empty_cache
+///   ["x", 1]    expandable segments are switched on; 0: off
 ///   ["p", i]    phase i begins and the one before ends; -1: none begins
 ///   ["S+", bytes] ["S-", bytes] ["M+", bytes] ["M-", bytes]   segment obtained, released, memory mapped,
 ///   unmapped

@@ -52,6 +52,7 @@ class Run {
       : stream_(stream),
         setting_(setting),
         device_(limit.value_or(kNoLimit), limit.has_value()),
+        settings_(settings),
         allocator_(settings, device_, observer != nullptr ? observer->allocator_observer() : nullptr),
         observer_(observer),
         blocks_(stream.allocations, allocator::kNullBlock) {
@@ -111,6 +112,11 @@ class Run {
       case Kind::empty_cache:
         allocator_.empty_cache();
         return true;
+      case Kind::expandable:
+        if (!setting_.switches) return true;  // another setting is asked about
+        settings_.expandable_segments = e.id == 1;
+        allocator_.change_settings(settings_);
+        return true;
       case Kind::phase:
         if (phase_ != kNoPhase && setting_.empty_at_phase_ends) allocator_.empty_cache();
         phase_ = e.id;
@@ -155,6 +161,7 @@ class Run {
   const AllocationStream& stream_;
   const WhatIfSetting& setting_;
   RecordedStreams device_;
+  allocator::AllocatorSettings settings_;
   CachingAllocator allocator_;
   StreamObserver* observer_;
   std::vector<BlockId> blocks_;
@@ -185,7 +192,7 @@ Result<WhatIfOutcome> run_setting(const AllocationStream& stream, const WhatIfSe
 
 Result<WhatIf> what_if(const AllocationStream& stream, std::span<const WhatIfSetting> settings,
                        std::optional<Bytes> limit, unsigned threads) {
-  std::vector<WhatIfSetting> rows{{"as recorded", stream.settings, false, false}};
+  std::vector<WhatIfSetting> rows{{"as recorded", stream.settings, false, false, true}};
   rows.insert(rows.end(), settings.begin(), settings.end());
   if (stream.phases.empty())
     std::erase_if(rows, [](const WhatIfSetting& row) { return row.empty_at_phase_ends; });

@@ -22,6 +22,7 @@ struct WhatIfSetting {
   std::string conf;                  ///< what to export as PYTORCH_CUDA_ALLOC_CONF
   bool empty_at_phase_ends = false;  ///< torch.cuda.empty_cache() whenever a phase ends
   bool needs_limit = false;          ///< has no effect without one
+  bool switches = false;             ///< expandable segments go on and off as recorded
 };
 
 /// The settings that are tried by default.

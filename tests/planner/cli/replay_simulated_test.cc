@@ -108,6 +108,30 @@ TEST_P(Simulated, StreamHasEveryAllocation) {
   EXPECT_EQ(found, expected);
 }
 
+/// Replay runs the stream again, under the settings it names, phase by phase, to the same figures.
+TEST_P(Simulated, StreamReplaysToTheReport) {
+  const Outcome replayed = run_words({"replay", events_, "--no-what-if", "--json", "-"});
+  ASSERT_EQ(replayed.code, kDone) << replayed.err;
+  const json found = json::parse(replayed.out)["devices"][0];
+  std::int64_t allocated = 0, reserved = 0;
+  std::size_t shown = 0;
+  for (const auto& [phase, expected] : rows_) {
+    if (shown < found["phases"].size() && found["phases"][shown]["phase"] == phase) {
+      EXPECT_EQ(found["phases"][shown]["allocated_end"], expected["allocated_end"]) << phase;
+      EXPECT_EQ(found["phases"][shown]["reserved_end"], expected["reserved_end"]) << phase;
+      ++shown;
+    } else {
+      EXPECT_EQ(expected["n_allocs"], 0) << phase;
+    }
+    allocated = std::max<std::int64_t>(allocated, expected["peak_allocated"]);
+    reserved = std::max<std::int64_t>(reserved, expected["peak_reserved"]);
+  }
+  EXPECT_GT(shown, 0u);
+  EXPECT_EQ(shown, found["phases"].size());
+  EXPECT_EQ(found["peak_allocated"]["allocated"], allocated);
+  EXPECT_EQ(found["peak_reserved"]["reserved"], reserved);
+}
+
 std::string example(const std::string& name) {
   return test::source("configs/examples/verl/" + name);
 }

@@ -28,7 +28,7 @@ TEST(ReplayFuzz, DamagedSnapshots) {
 
 TEST(ReplayFuzz, DamagedStreams) {
   damage(
-      R"({"format":3,"phases":["a","b"],"labels":["x"],"settings":"max_split_size_mb:32","events":[["p",0],)"
+      R"({"format":3,"phases":["a","b"],"labels":["x"],"settings":"max_split_size_mb:32","events":[["p",0],["x",1],["x",0],)"
       R"(["a",0,7000000,1,0],["a",1,512],["q",0],["f",1],["f",0],["e"],["S+",9],["p",1],["a",2,90,0,-1,1]]})",
       4000);
 }

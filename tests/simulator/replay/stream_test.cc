@@ -176,7 +176,9 @@ TEST(StreamFile, NamesTheEventThatCannotBe) {
   EXPECT_THAT(error(R"(["r",1,1])"), HasSubstr("event 1: uses allocation 1, which was never made"));
   EXPECT_THAT(error(R"(["q",0],["r",0,1])"), HasSubstr("event 2: uses allocation 0, which is not live"));
   EXPECT_THAT(error(R"(["a",1])"), HasSubstr("event 1: expected 3 elements, found 2"));
-  EXPECT_THAT(error(R"(["x",1])"), HasSubstr("event 1: unknown kind `x`"));
+  EXPECT_THAT(error(R"(["z",1])"), HasSubstr("event 1: unknown kind `z`"));
+  EXPECT_EQ(error(R"(["x",1],["x",0])"), "no error");
+  EXPECT_THAT(error(R"(["x",2])"), HasSubstr("event 1: expected 1 (on) or 0 (off), found 2"));
   EXPECT_THAT(error(R"(["a",1,1.5])"), HasSubstr("event 1: expected integers, found a fraction"));
   EXPECT_THAT(error(R"(["a","b",1])"), HasSubstr("event 1: expected numbers"));
   EXPECT_THAT(error(R"([1])"), HasSubstr("event 1: expected a kind first"));

@@ -45,6 +45,16 @@ TEST(WhatIf, CountsWhatEachSettingReserves) {
   EXPECT_THAT(table.advice, StartsWith("Keep the recorded settings"));  // 30 MiB are not worth a change.
 }
 
+/// A process that switches expandable segments does so where it is replayed as recorded; other settings hold throughout.
+TEST(WhatIf, SwitchesAsRecorded) {
+  const AllocationStream stream =
+      parsed(R"(["x",1],["a",0,62914560],["f",0],["a",1,31457280],["a",2,73400320],["x",0],["f",2])");
+  const WhatIf table = what_if(stream, default_what_if_settings(), std::nullopt, 1).value();
+  EXPECT_EQ(table.baseline.peak_reserved, 100 * kMib);
+  EXPECT_EQ(row(table, "default").peak_reserved, 130 * kMib);
+  EXPECT_EQ(parse_stream(stream_text(stream), "again")->events.size(), stream.events.size());
+}
+
 TEST(WhatIf, LimitsEndInRetriesOrOutOfMemory) {
   const AllocationStream stream = regrowth();
   const auto run = [&](const char* conf, Bytes limit) {
