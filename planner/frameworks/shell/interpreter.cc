@@ -13,7 +13,7 @@ namespace headroom::shell {
 namespace {
 
 constexpr std::int64_t kMostSteps = 1'000'000;
-constexpr std::size_t kMostText = 256 << 20, kLargestValue = 4 << 20;
+constexpr std::size_t kMostText = 64 << 20, kLargestValue = 1 << 20;
 constexpr int kDeepestCall = 60, kMostRounds = 1000, kMostRemarks = 50;
 constexpr std::size_t kMostLaunches = 200, kMostItems = 100'000;
 
