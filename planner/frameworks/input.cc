@@ -19,6 +19,7 @@ shell::Context context_of(const JobOptions& options) {
   shell::Context context;
   context.words = options.words;
   context.environment = options.environment;
+  context.gpus = options.gpus_per_node;
   context.variable = [](const std::string& name) -> std::optional<std::string> {
     const char* value = std::getenv(name.c_str());
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);

@@ -104,7 +104,7 @@ Result<Arguments> read_arguments(const shell::Launch& launch, std::span<const Ke
         std::find_if(keys.begin(), keys.end(), [&](const Key& one) { return one.path == flag.key; });
     const bool alone = key == keys.end() || key->kind == Kind::boolean || key->kind == Kind::any;
     if (flag.values.empty() && !alone)
-      out.unknown[flag.key] = "none (a variable that nothing sets leaves no word)";
+      out.unknown[flag.key] = "none (a variable that nothing sets leaves no word; --env NAME=VALUE sets it, -- WORDS gives a script its own)";
     for (const shell::Word& value : flag.values)
       if (!value.known() && !shell::model_at_end(value)) out.unknown[flag.key] = what_is_missing(value);
   }

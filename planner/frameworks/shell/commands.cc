@@ -13,6 +13,7 @@ namespace headroom::shell {
 namespace {
 
 constexpr int kDeepestFile = 20;
+constexpr int kFoldersAbove = 8;
 constexpr std::size_t kMostLaunches = 200;
 
 using Names = std::span<const std::string_view>;
@@ -75,6 +76,10 @@ Ended Interpreter::command(std::vector<Word> words, const Node& node, const Word
   if (auto ended = shell(words, place)) return *ended;
   if (const auto answer = asks_machine(words)) return {*answer, false};
   if (printing_ == 0) start(words, place, environment, std::move(wrappers));
+  if (listed_gpus(words, 1)) {
+    print({.text = *listed_gpus(words, gpus_of_machine(words, place)), .unknown = {}, .place = place});
+    return {Truth::yes, false};
+  }
   if (auto output = output_of(words, input, place)) {
     print(*output);
     return {Truth::yes, false};
@@ -290,13 +295,22 @@ Ended Interpreter::read_variables(const std::vector<Word>& words, const Word* in
   return {input == nullptr || !input->known() ? Truth::unknown : Truth::yes, true};
 }
 
+/// Where a file that a script names is looked for: here, where the script has gone, beside it, and in the folders
+/// above it, from one of which scripts are meant to be started (`bash scripts/run.sh`).
+std::vector<std::string> Interpreter::places_of(const std::string& script) const {
+  std::vector<std::string> out{std::string(), state_.directory};
+  std::string folder = folder_of(joined_path(context_.directory, script));
+  for (int i = 0; i < kFoldersAbove && !folder.empty(); ++i, folder = folder_of(folder)) out.push_back(folder);
+  return out;
+}
+
 Ended Interpreter::source(const std::vector<Word>& words, const Place& place) {
   if (words.size() < 2) return {};
   const Word& path = words[1];
   std::optional<std::string> found;
   std::string at = path.text;
   if (path.known() && context_.file) {
-    for (const std::string& base : {std::string(), state_.directory, folder_of(script_)}) {
+    for (const std::string& base : places_of(script_)) {
       at = base.empty() ? path.text : joined_path(base, path.text);
       if ((found = context_.file(at))) break;
     }
@@ -369,6 +383,15 @@ std::optional<Ended> Interpreter::shell(const std::vector<Word>& words, const Pl
   state_.output = std::move(output);
   if (flow_ == Flow::exit || flow_ == Flow::back) flow_ = Flow::none;
   return Ended{ended.success, true};
+}
+
+std::int64_t Interpreter::gpus_of_machine(const std::vector<Word>& words, const Place& place) {
+  const std::int64_t there = context_.gpus.value_or(kUsualGpus);
+  if (!context_.gpus && !counts_gpus_) counts_gpus_ = place;
+  if (words[0].text.ends_with("nvidia-smi")) return there;  // it lists cards that a program may not see
+  const auto visible = value("CUDA_VISIBLE_DEVICES", "", place);
+  if (!visible || !visible->known() || visible->text.empty()) return there;
+  return 1 + std::count(visible->text.begin(), visible->text.end(), ',');
 }
 
 std::optional<Word> Interpreter::output_of(const std::vector<Word>& words, const Word* input,

@@ -83,6 +83,9 @@ Reading Interpreter::take() {
     if (std::none_of(kept.begin(), kept.end(), [&](const Launch& other) { return equal(launch, other); }))
       kept.push_back(std::move(launch));
   reading_.launches = std::move(kept);
+  if (counts_gpus_ && !reading_.launches.empty())
+    remark(*counts_gpus_, fmt::format("asks the machine for the number of its GPUs: taken as {}; --gpus-per-node says otherwise",
+                                      kUsualGpus));
   return std::move(reading_);
 }
 

@@ -14,6 +14,9 @@
 
 namespace headroom::shell {
 
+/// GPUs of a machine that nobody describes.
+inline constexpr std::int64_t kUsualGpus = 8;
+
 /// How a command ended. Other programs are taken to succeed, except where a test asks for it.
 struct Ended {
   Truth success = Truth::yes;
@@ -127,7 +130,10 @@ class Interpreter {
   std::optional<Ended> builtin(const std::vector<Word>& words, const Node& node, const Word* input);
   /// A program whose output is known from its words.
   std::optional<Word> output_of(const std::vector<Word>& words, const Word* input, const Place& place);
+  std::vector<std::string> places_of(const std::string& script) const;
   Ended source(const std::vector<Word>& words, const Place& place);
+  /// What a program on the machine that it will run on would count.
+  std::int64_t gpus_of_machine(const std::vector<Word>& words, const Place& place);
   std::optional<Ended> shell(const std::vector<Word>& words, const Place& place);
   Ended read_variables(const std::vector<Word>& words, const Word* input, const Place& place);
   void start(std::vector<Word> words, const Place& place, const std::map<std::string, Word>& prefix,
@@ -157,6 +163,7 @@ class Interpreter {
   std::int64_t steps_ = 0;
   std::size_t spent_ = 0;
   const Word* input_ = nullptr;
+  std::optional<Place> counts_gpus_;  ///< where the script first asks how many there are, and nobody says
   std::optional<Error> error_;
 };
 

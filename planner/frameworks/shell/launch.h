@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -51,6 +52,8 @@ struct Context {
   /// The text of a file that the script names (`source env.sh`, `bash train.sh`); null: none can be read.
   std::function<std::optional<std::string>(const std::string& path)> file;
   std::string directory;  ///< where it starts: `pwd`
+  /// GPUs of a machine, where a script counts them; none: taken as 8, and remarked.
+  std::optional<std::int64_t> gpus;
 };
 
 /// Reads a script and follows it: assignments, expansions, arrays, arithmetic, tests, loops, functions,

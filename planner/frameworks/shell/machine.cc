@@ -49,4 +49,20 @@ std::optional<Truth> asks_machine(const std::vector<Word>& words) {
   return contains(kOtherBackends, *module) ? Truth::no : Truth::unknown;
 }
 
+std::optional<std::string> listed_gpus(const std::vector<Word>& words, std::int64_t gpus) {
+  if (words.size() < 2 || !std::all_of(words.begin(), words.end(), [](const Word& word) { return word.known(); }))
+    return std::nullopt;
+  const std::string_view program = std::string_view(words[0].text).substr(words[0].text.rfind('/') + 1);
+  if (program == "nvidia-smi" && words.size() == 2 && (words[1].text == "-L" || words[1].text == "--list-gpus")) {
+    std::string out;
+    for (std::int64_t i = 0; i < gpus; ++i) out += "GPU " + std::to_string(i) + ":\n";
+    return out;
+  }
+  if (!program.starts_with("python") || words.size() != 3 || words[1].text != "-c") return std::nullopt;
+  std::string text = words[2].text;
+  std::erase(text, ' ');
+  if (text != "importtorch;print(torch.cuda.device_count())") return std::nullopt;
+  return std::to_string(gpus) + "\n";
+}
+
 }  // namespace headroom::shell

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,5 +20,9 @@ Truth has_program(std::string_view name);
 /// How a command ends that only asks what there is, and prints nothing: `python3 -c 'import torch_npu'`, and
 /// `nvidia-smi` or `npu-smi info` with their output thrown away. Nothing for any other command.
 std::optional<Truth> asks_machine(const std::vector<Word>& words);
+
+/// What a command prints that counts or lists the GPUs of a machine with `gpus` of them: `nvidia-smi -L`,
+/// `python3 -c 'import torch; print(torch.cuda.device_count())'`. Nothing for any other command.
+std::optional<std::string> listed_gpus(const std::vector<Word>& words, std::int64_t gpus);
 
 }  // namespace headroom::shell

@@ -240,6 +240,35 @@ TEST(ShellLaunch, ReadsOtherFiles) {
   EXPECT_NE(error("source self.sh").find("20 levels"), std::string::npos);
 }
 
+TEST(ShellLaunch, FindsFilesInTheFoldersAbove) {
+  context = {};
+  context.directory = "/somewhere";
+  context.file = [](const std::string& path) -> std::optional<std::string> {
+    return path == "/project/scripts/env.sh" ? std::optional<std::string>("export N=4") : std::nullopt;
+  };
+  const auto launch = [](const std::string& at) {
+    const Result<Reading> reading = read_script("source scripts/env.sh; python3 -m m n=$N", at, context);
+    return reading->launches.at(0).words.at(0).text;
+  };
+  EXPECT_EQ(launch("/project/scripts/dense/run.sh"), "n=4");
+  EXPECT_NE(launch("/elsewhere/dense/run.sh"), "n=4");
+}
+
+TEST(ShellLaunch, CountsTheGpusOfTheMachineThatIsMeant) {
+  context = {};
+  const std::string count = "N=$(python3 -c \"import torch; print(torch.cuda.device_count())\"); python3 -m m n=$N";
+  const std::string list = "python3 -m m n=$(nvidia-smi -L | wc -l)";
+  EXPECT_EQ(words(count), "n=8");
+  ASSERT_EQ(read(count).remarks.size(), 1u);
+  EXPECT_NE(read(count).remarks[0].message.find("--gpus-per-node"), std::string::npos);
+  context.gpus = 2;
+  EXPECT_EQ(words(count), "n=2");
+  EXPECT_EQ(words(list), "n=2");
+  EXPECT_TRUE(read(count).remarks.empty());
+  EXPECT_EQ(words("export CUDA_VISIBLE_DEVICES=0,1,3\n" + count), "n=3");
+  EXPECT_EQ(words("export CUDA_VISIBLE_DEVICES=0\n" + list), "n=2");
+}
+
 TEST(ShellLaunch, TellsOfWordsThatWereCutOff) {
   context = {};
   const Reading reading = read("python3 -m m a.b=1 \\\n  # why\n  c.d=2\n");
