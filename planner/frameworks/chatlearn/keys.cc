@@ -26,7 +26,7 @@ constexpr Row<Settings> kRuntime[] = {
     {.key = "num_inference_per_prompt", .member = [](Settings& s) -> std::int64_t& { return s.answers; }, .fallback = "32", .least = 1},
     {.key = "num_training_epoch", .member = [](Settings& s) -> std::int64_t& { return s.epochs; }, .fallback = "1", .least = 1, .most = 10000},
     {.key = "save_episode_interval", .member = [](Settings& s) -> std::int64_t& { return s.save_interval; }, .fallback = "0", .least = 0},
-    {.key = "use_partial_rollout", .member = [](Settings& s) -> bool& { return s.partial_rollout; }, .fallback = "false", .effect = Effect::unmodelled, .note = "rollouts that go on in later episodes"},
+    {.key = "use_partial_rollout", .member = [](Settings& s) -> bool& { return s.partial_rollout; }, .fallback = "false"},
     none<Settings>("eval_episode_interval"), none<Settings>("bucket_size_mb_in_memory_manager", "with the distributed optimizer a buffer is one bucket"),
     none<Settings>(""),
 };

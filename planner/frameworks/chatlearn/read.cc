@@ -19,6 +19,10 @@ void check(Values& v, Settings& s) {
   if (s.rollout_backend != "vllm" && s.rollout_backend != "sglang")
     v.fail_at("runtime_args.rollout_backend",
               fmt::format("expected vllm or sglang, found {}", s.rollout_backend.substr(0, 80)));
+  // A trainer gets whole answers only, however many episodes they took.
+  if (s.partial_rollout)
+    v.warn_at("runtime_args.use_partial_rollout", "memory is that of whole answers; seconds of generation are those of "
+                                                  "answers that end in the episode that began them");
   if (s.model_type != "llm") settings::leave_unmodelled(v, s, "runtime_args.model_type", "what pictures take");
   if (s.trainer.granularity != "" && s.trainer.granularity != "full" && s.trainer.granularity != "selective")
     v.fail_at("models.policy_trainer.recompute_granularity",
@@ -35,8 +39,13 @@ void find_models(Values& v, Settings& s, const JobOptions& options, const std::s
   const std::pair<Model*, const char*> models[] = {{&s.trainer, "models.policy_trainer.load"},
                                                    {&s.reference, "models.ref_policy.load"},
                                                    {&s.policy, "models.policy.load"}};
-  for (const auto& [model, key] : models) {
+  for (auto [model, key] : models) {
     if (!options.model.empty()) model->load = options.model;
+    // Megatron's models are built from the engine's configuration; what they load is a checkpoint without one.
+    if (s.megatron && model != &s.policy && options.model.empty() && !s.policy.load.empty()) {
+      model->load = s.policy.load;
+      key = "models.policy.load";
+    }
     if (model->load.empty()) return v.fail_at(key, "no model is given; name it here or with --model");
     ModelRequest request;
     request.name = model->load;

@@ -83,6 +83,26 @@ TEST(ChatLearnRead, MegatronComesBackWholeForLogProbs) {
   }
 }
 
+/// Megatron's checkpoint has no configuration of its own: the engine's is asked.
+TEST(ChatLearnRead, MegatronsModelIsTheEngines) {
+  const Result<ReadJob> made =
+      read({"runtime_args.train_backend=megatron", "models.policy_trainer.load=/checkpoints/of-megatron",
+            "models.ref_policy.load=/checkpoints/of-megatron", "models.policy.load=Qwen/Qwen2.5-1.5B-Instruct"});
+  ASSERT_TRUE(made) << made.error().text();
+  EXPECT_EQ(made->job.role("actor")->model_name, "Qwen/Qwen2.5-1.5B-Instruct");
+  EXPECT_THAT(complaint({"models.policy_trainer.load=/checkpoints/of-megatron"}),
+              HasSubstr("models.policy_trainer.load: /checkpoints/of-megatron"));
+}
+
+TEST(ChatLearnRead, PartialRolloutsAreSaid) {
+  const Result<ReadJob> made = read({"runtime_args.use_partial_rollout=true"});
+  ASSERT_TRUE(made) << made.error().text();
+  EXPECT_TRUE(made->job.not_modelled.empty());
+  std::string said;
+  for (const Notice& notice : made->warnings) said += notice.text();
+  EXPECT_THAT(said, HasSubstr("whole answers"));
+}
+
 TEST(ChatLearnRead, RefusesByNameAndPlace) {
   EXPECT_THAT(complaint({"runtime_args.train_global_batch_size=48"}),
               HasSubstr("expected a divisor of sample_per_episode (64), found 48"));
