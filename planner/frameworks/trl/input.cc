@@ -23,8 +23,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 30> kScripts
     {"online_dpo", ""},   {"dpo_online", ""},   {"async_grpo", ""}, {"grpo_with_replay", ""},
     {"gspo", "grpo"},     {"grpo", "grpo"},     {"rloo", "rloo"},   {"ppo", "ppo"},
     {"reward", "reward"}, {"kto", ""},          {"cpo", ""},        {"orpo", ""},
-    {"mpo", "dpo"},       {"tpo", ""},          {"bco", ""},        {"dpo", "dpo"},
-    {"sdft", ""},         {"dft", "sft"},       {"sdpo", ""},       {"sft", "sft"},
+    {"mpo", "dpo"},       {"tpo", ""},          {"bco", ""},        {"sdpo", ""},
+    {"dpo", "dpo"},       {"sdft", ""},         {"dft", "sft"},     {"sft", "sft"},
     {"gkd", ""},          {"gold", ""},         {"nash_md", ""},    {"xpo", ""},
     {"prm", ""},          {"distillation", ""}, {"minillm", ""},    {"ssd", ""},
     {"papo", ""},         {"iw_opd", ""},
@@ -321,6 +321,8 @@ std::string trainer_name(const shell::Launch& launch) {
     const std::string name = first == launch.words.end() ? "" : first->text;
     return name == "vllm-serve" || name == "env" || name == "skills" ? "" : name;
   }
+  constexpr std::string_view kModules = "trl.scripts.";
+  if (launch.program.starts_with(kModules)) return launch.program.substr(kModules.size());
   const fs::path path(launch.program);
   if (path.extension() != ".py" || !takes_words(launch)) return {};
   const std::string name = path.stem().string();

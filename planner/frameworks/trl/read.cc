@@ -130,6 +130,15 @@ void leave_open(Values& v, Settings& s) {
               fmt::format("expected float32, bfloat16, float16 or auto, found {}", loaded.substr(0, 40)));
 }
 
+/// Scripts that show a model pictures say so in their names.
+void leave_pictures_open(Values& v, Settings& s, const Sources& sources) {
+  if (v.failed() || sources.command == nullptr || s.model == nullptr || s.model->vision.blocks == 0) return;
+  const std::string name = trainer_name(*sources.command->launch);
+  if (name.find("vlm") != std::string::npos)
+    settings::leave_unmodelled(v, s, s.trainer == Trainer::ppo ? "sft_model_path" : "model_name_or_path",
+                               "what pictures take");
+}
+
 /// What has no effect as it stands, and what is taken for granted.
 void note(Values& v, Settings& s) {
   const auto idle = [&](bool given, const std::string& key, const std::string& why) {
@@ -231,6 +240,7 @@ Result<ReadJob> read_run(const JobInput& input, const JobOptions& options, bool 
   derive(s);
   if (!values.failed()) leave_open(values, s);
   find_models(values, s, options, first);
+  leave_pictures_open(values, s, sources);
   if (!values.failed()) note(values, s);
   return settings::finish(
       values, made,

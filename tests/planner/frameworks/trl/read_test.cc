@@ -170,6 +170,18 @@ TEST(TrlRead, AsTrlRefuses) {
               HasSubstr("model_name_or_path: no model is given"));
 }
 
+TEST(TrlRead, ScriptsNamesSayTheirTrainers) {
+  const std::string words = " --model_name_or_path Qwen/Qwen2.5-0.5B --output_dir o\n";
+  EXPECT_EQ(job_of("accelerate launch -m trl.scripts.rloo" + words).algorithm, job_of("trl rloo" + words).algorithm);
+  EXPECT_THAT(complaint("python examples/scripts/sdpo.py" + words), HasSubstr("the trainer of sdpo is not read"));
+}
+
+TEST(TrlRead, PicturesLeaveTheVerdictOpen) {
+  const std::string words = " --model_name_or_path Qwen/Qwen2.5-VL-3B-Instruct --output_dir o\n";
+  EXPECT_THAT(job_of("python sft_vlm.py" + words).not_modelled, testing::Contains(HasSubstr("what pictures take")));
+  EXPECT_TRUE(job_of("python sft.py" + words).not_modelled.empty());
+}
+
 TEST(TrlRead, MistypedKeysAreNamed) {
   const ReadJob read = read_of(kGrpo + "--max_completion_lenght 512");
   ASSERT_FALSE(read.warnings.empty());
