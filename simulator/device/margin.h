@@ -21,6 +21,9 @@ class Margins {
   /// For `phase` on a card of `total` bytes. A phase that the table does not list counts by whether a rollout
   /// engine's weights are on the card.
   Bytes of(const std::string& phase, bool engine_awake, Bytes total) const;
+  /// For a card that engines have to themselves: their cache takes what is left of the share that they are given,
+  /// so that only what stands outside of it (context, graphs) can be mistaken. No part of the card, only the size.
+  Bytes of_engines_alone() const { return engine_.bytes; }
 
  private:
   struct Margin {

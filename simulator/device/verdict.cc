@@ -14,6 +14,17 @@ bool engine_awake(const PhaseReport& phase) {
   return phase.at_peak_device[Component::engine_weights] > 0;
 }
 
+/// Whether no trainer ever stands on a card that an engine uses.
+bool engines_alone(const DeviceReport& device) {
+  bool awake = false;
+  for (const PhaseReport& phase : device.phases) {
+    awake = awake || engine_awake(phase);
+    for (const ProcessPhase& process : phase.processes)
+      if (process.peak_reserved > 0) return false;
+  }
+  return awake;
+}
+
 void warn(Report& report, std::string code, std::string message) {
   Warning warning;
   warning.code = std::move(code);
@@ -38,8 +49,10 @@ void judge(Report& report, const Limits& limits, const Margins& margins) {
   for (DeviceReport& device : report.devices) {
     const Bytes budget = budget_of(device, limits);
     if (budget != limits.budget) device.budget = budget;
+    const bool alone = engines_alone(device);
     for (PhaseReport& phase : device.phases) {
-      phase.margin = limits.margin.value_or(margins.of(phase.phase, engine_awake(phase), limits.card));
+      phase.margin = limits.margin.value_or(alone ? margins.of_engines_alone()
+                                                  : margins.of(phase.phase, engine_awake(phase), limits.card));
       report.margin = std::max(report.margin, phase.margin);
       least_spare = std::min(least_spare, budget - phase.peak_device - phase.margin);
       highest_host = std::max(highest_host, phase.peak_host);

@@ -64,6 +64,21 @@ TEST(Judge, PeakAndMarginTogetherDecide) {
   EXPECT_FALSE(report.fits);
 }
 
+/// vLLM's default share of a card leaves no room for a margin of 3.5 % of it; what it mistakes it takes from its cache.
+TEST(Judge, EnginesAloneKeepTheSizeOfTheMarginAlone) {
+  Report report = one_phase("generate", 77 * kGiB);
+  PhaseReport& phase = report.devices.front().phases.front();
+  phase.at_peak_device[Component::engine_weights] = 8 * kGiB;
+  phase.processes.emplace_back().process = "rollout";
+  const Limits limits{.card = 79 * kGiB, .budget = 79 * kGiB, .pools = {}, .host_budget = 0, .margin = {}};
+  judge(report, limits);
+  EXPECT_TRUE(report.fits);
+  EXPECT_EQ(report.devices.front().phases.front().margin, Margins::builtin().of_engines_alone());
+  phase.processes.emplace_back().peak_reserved = kGiB;  // a trainer's
+  judge(report, limits);
+  EXPECT_FALSE(report.fits);
+}
+
 TEST(Judge, APoolHasItsOwnBudget) {
   Report report = one_phase("generate", 50 * kGiB);
   report.devices[0].pool = "rollout";
