@@ -36,7 +36,8 @@ class Residency {
  private:
   Status act(const Action& action, const std::string& at) {
     const Role* role = job_.role(action.role);
-    if (role == nullptr) return {};
+    // Shards that live on the host are streamed to every pass.
+    if (role == nullptr || role->sharding.cpu_offload) return {};
     unsigned& away = away_[role->shares_weights_of.empty() ? role->name : role->shares_weights_of];
     if (action.verb == Verb::build) away = 0;
     if (action.verb == Verb::offload || action.verb == Verb::release) away |= action.parts;

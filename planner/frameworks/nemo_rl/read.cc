@@ -51,6 +51,9 @@ void check_words(Values& v, Settings& s) {
                 fmt::format("expected full or selective, found {}", p.megatron.granularity.substr(0, 80)));
     if (p.megatron.enabled && (p.megatron.deepep || p.megatron.dispatcher == "flex"))
       s.assumptions.push_back(at + "megatron_cfg.moe_enable_deepep: DeepEP's own buffers are not counted");
+    if (p.dtensor.enabled && p.dtensor.sequence_parallel && p.dtensor.tensor > 1)
+      s.assumptions.push_back(at + "dtensor_cfg.sequence_parallel: what lies between attention and MLP is counted whole on "
+                                   "each GPU, which is more than it takes");
     if (p.dtensor.deals_experts())
       s.assumptions.push_back(at +
                               "dtensor_cfg.expert_parallel_size: experts get their tokens through DeepEP, whose own "
@@ -70,7 +73,9 @@ void check_words(Values& v, Settings& s) {
         "policy.generation.refit_transport: a refit is taken to gather the weights as usual");
   const std::string key = "policy.generation.backend";
   const std::string& backend = s.policy.generation.backend;
-  if (backend == "megatron" || backend == "trtllm" || backend == "dynamo" || backend == "hf")
+  if (backend == "dynamo" && !s.policy.generation.colocated)
+    s.assumptions.push_back(key + ": Dynamo's workers are vLLM's engines, with the settings of policy.generation.vllm_cfg");
+  else if (backend == "megatron" || backend == "trtllm" || backend == "dynamo" || backend == "hf")
     not_modelled(key, "generation by " + backend);
   else if (backend != "vllm" && backend != "sglang")
     v.fail_at(key, fmt::format("expected vllm, sglang or megatron, found {}", backend.substr(0, 80)));
@@ -213,6 +218,7 @@ Result<ReadJob> read(const JobInput& given, const JobOptions& options) {
                                    [&] { return make_job(s); }));
   out.warnings.insert(out.warnings.begin(), std::make_move_iterator(renamed.begin()),
                       std::make_move_iterator(renamed.end()));
+  if (has_recording(given)) out.job.lengths.listed = recorded_batches(given, s);
   return out;
 }
 

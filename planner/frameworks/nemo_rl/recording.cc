@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "planner/configuration/version.h"
+#include "planner/frameworks/nemo_rl/packing.h"
 
 namespace headroom::nemo_rl {
 namespace {
@@ -44,6 +45,23 @@ JobInput without_recordings(const JobInput& input) {
   for (JobInput::File& file : out.files)
     if (is_recording(file.document)) file.document = configuration_of(file.document);
   return out;
+}
+
+std::vector<ListedBatches> recorded_batches(const JobInput& input, const Settings& s) {
+  const Policy& p = s.policy;
+  if (input.files.empty() || s.train_gpus() > 1 || (!p.packing.enabled && !p.dynamic.enabled)) return {};
+  const Document* listed = input.files.front().document.find_path("case.lengths");
+  if (listed == nullptr) return {};
+  std::vector<std::int64_t> lengths;
+  for (const Document& length : listed->items()) lengths.push_back(length.as_int().value_or(1));
+  const auto rows = [&](std::int64_t packed, std::int64_t padded) {
+    return p.packing.enabled ? packed_rows(lengths, packed) : dynamic_rows(lengths, padded, p.dynamic.round);
+  };
+  const auto scored = rows(p.packing.logprob_tokens, p.dynamic.logprob_tokens);
+  const auto trained = rows(p.packing.train_tokens, p.dynamic.train_tokens);
+  return {{.step = 0, .role = "actor", .training = false, .micro_batches = scored},
+          {.step = 0, .role = "ref", .training = false, .micro_batches = scored},
+          {.step = 0, .role = "actor", .training = true, .micro_batches = trained}};
 }
 
 }  // namespace headroom::nemo_rl

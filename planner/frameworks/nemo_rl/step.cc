@@ -95,10 +95,11 @@ class StepMaker : public StepBuilder {
   }
 
   /// DTensor's worker copies the policy's state dict to pinned memory and moves nothing: the same bytes come and
-  /// go before the policy's own stand.
+  /// go before the policy's own stand, and leave no trace on the card.
   void build_copy() {
     act(Verb::build, "ref");
     move(Verb::offload, s_.policy, "ref", kWeights);
+    act(Verb::empty_cache, "ref");
   }
 
   void to_host(const Policy& p, const std::string& role) {
@@ -108,18 +109,26 @@ class StepMaker : public StepBuilder {
   }
   void to_device(const Policy& p, const std::string& role) { move(Verb::load, p, role, kWeights); }
 
+  /// Shards that live on the host come to the card to be sent.
+  void sync() {
+    const bool visit = !moves(s_.policy);
+    if (visit) act(Verb::load, "actor", kWeights);
+    engine(Verb::sync_weights, "actor");
+    if (visit) act(Verb::offload, "actor", kWeights);
+  }
+
   void refit() {
     const Policy& p = s_.policy;
     phase(PhaseKind::weight_sync);
     if (!colocated()) {
-      engine(Verb::sync_weights, "actor");
+      sync();
       return;
     }
     drop_gradients(p, "actor");
     move(Verb::offload, p, "actor", states(p));
     act(Verb::empty_cache, "actor");
     engine(Verb::wake_weights);
-    engine(Verb::sync_weights, "actor");
+    sync();
     move(Verb::offload, p, "actor", kWeights);
     act(Verb::empty_cache, "actor");
     engine(Verb::wake_kv);

@@ -48,7 +48,9 @@ Fsdp2::Fsdp2(Model& model, Engine& engine, const ShardingOptions& options)
   describe_groups(model);
   for (std::vector<Group>* groups : {&experts_, &groups_})
     for (Group& g : *groups) shard_group(g);
-  if (options_.built_on_host) {
+  if (options_.loads_into_meta) {
+    receive();
+  } else if (options_.built_on_host) {
     place();
     distribute();
   }
@@ -198,6 +200,27 @@ void Fsdp2::distribute() {
   const ComponentScope component(tape_, Component::staging);
   for (const StateTensor& state : state_dict(false))
     const Tensor whole = tape_.empty(state.whole, state.part.dtype(), kToDevice);
+}
+
+/// A model without values on any rank gets its shards from that state dict: each is cut out of the tensor that came,
+/// which then goes. Those that live on the host are taken there when all have come.
+void Fsdp2::receive() {
+  const ComponentScope component(tape_, Component::weights);
+  fake_context();
+  std::vector<Parameter*> in_turn = ordered();
+  if (model_.decoder().tied_embeddings)
+    for (Parameter* p : ordered())
+      if (p->slot == &model_.head_table()) in_turn.push_back(p);
+  for (Parameter* p : in_turn) {
+    const ModuleScope module(tape_, p->shard->storage->label.module);
+    Tensor whole;
+    {
+      const ComponentScope staging(tape_, Component::staging);
+      whole = tape_.empty(p->whole, p->shard.dtype(), kToDevice);
+    }
+    tape_.set_data(p->shard, tape_.empty(p->shard.shape(), p->shard.dtype(), kShard));
+  }
+  if (options_.cpu_offload) offload(HostKind::pinned);
 }
 
 Fsdp2::Group& Fsdp2::group(int unit) {
@@ -585,7 +608,6 @@ void Fsdp2::fake_context() {
 }
 
 void Fsdp2::load() {
-  if (options_.cpu_offload) return;
   const ComponentScope component(tape_, Component::weights);
   fake_context();
   const Tensor* head = &model_.head_table();

@@ -78,6 +78,7 @@ class Fsdp2 : public ShardingRuntime {
   void place();
   void settle(Group& group, std::vector<Tensor>& olds);
   void distribute();
+  void receive();
   void fake_context();
   Group& group(int unit);
   bool is_tied_head(const Parameter& parameter) const;

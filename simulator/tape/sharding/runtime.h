@@ -28,6 +28,8 @@ struct ShardingOptions {
   bool built_on_host = false;        ///< parameters have no device memory yet: units come as they are sharded
   bool first_rank = true;            ///< whose values the others are given
   bool meta = false;                 ///< built on the host: this rank has shapes only until units are sharded
+  /// FSDP2: no rank has more than shapes; shards are cut out of what the first rank's host sends, tensor by tensor.
+  bool loads_into_meta = false;
   bool head_wrapped = false;         ///< FSDP2: a head that is not tied is a unit
   Stream gather_stream = 1, reduce_stream = 2;
 };

@@ -33,6 +33,7 @@ Status FsdpStore::build() {
   options.first_rank = context_.rank == 0;
   options.meta = r.built_on_host && (r.sharding.meta == MetaRanks::all ||
                                      (r.sharding.meta == MetaRanks::others && context_.rank != 0));
+  options.loads_into_meta = r.built_on_host && r.sharding.meta == MetaRanks::all;
   options.head_wrapped = r.sharding.head_wrapped;
   // FSDP1 prepares gathers on a stream between the two.
   options.gather_stream = context_.first_stream;
