@@ -182,7 +182,8 @@ std::size_t hash_of(const Job& job) {
   for (const Role& role : job.roles)
     for (const std::int64_t value :
          {static_cast<std::int64_t>(role.name.size()), role.train.tokens, role.train.sequences,
-          role.forward.tokens, role.forward.sequences, role.parallel.ulysses, role.sharding.group,
+          role.forward.tokens, role.forward.sequences, role.parallel.ulysses,
+          static_cast<std::int64_t>(role.parallel.sequence), role.sharding.group,
           static_cast<std::int64_t>(role.sharding.kind),
           static_cast<std::int64_t>(role.sharding.reshard_after_forward),
           static_cast<std::int64_t>(role.sharding.cpu_offload),

@@ -1,6 +1,7 @@
 #include "simulator/tape/modules/block_decoder.h"
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "simulator/tape/modules/alibi.h"
 #include "simulator/tape/modules/eager_attention.h"
 #include "simulator/tape/modules/position_ids.h"
+#include "simulator/tape/modules/sequence_split.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/in_place.h"
 #include "simulator/tape/operations/pointwise.h"
@@ -49,6 +51,26 @@ BlockDecoder::BlockDecoder(Tape& tape, const Architecture& architecture, const D
     if (rotary.frequencies.defined()) compared = rotary.initialise(*this);
   compared.reset();
   build_head(embedding_, std::string(form.head));
+  share_tokens();
+}
+
+/// Ranks share the tokens where every layer is attention over separate projections and a dense MLP.
+void BlockDecoder::share_tokens() {
+  if (options_.token_ranks <= 1) return;
+  constexpr std::string_view kColumns[] = {"q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"};
+  constexpr std::string_view kRows[] = {"o_proj", "down_proj"};
+  const auto ends = [](std::string_view name, std::span<const std::string_view> with) {
+    return std::any_of(with.begin(), with.end(), [&](std::string_view end) { return name.ends_with(end); });
+  };
+  const bool plain = std::all_of(linears().begin(), linears().end(), [&](const NamedLinear& linear) {
+    return linear.layer_index < 0 || ends(linear.name, kColumns) || ends(linear.name, kRows);
+  });
+  if (!plain) options_.token_ranks = 1;
+  for (NamedLinear& linear : linears()) {
+    if (linear.layer_index < 0) continue;
+    if (ends(linear.name, kColumns)) linear.layer->gathers = options_.token_ranks;
+    if (ends(linear.name, kRows)) linear.layer->scatters = options_.token_ranks;
+  }
 }
 
 void BlockDecoder::build_vision() {
@@ -140,6 +162,7 @@ Tensor BlockDecoder::hidden_states(const ModelInput& input) {
   const ModuleScope body(tape_, body_module_);
   Tensor embeddings;
   Tensor hidden = embed_tokens(input, embeddings);
+  if (options_.token_ranks > 1) embeddings = hidden = scatter_tokens(std::move(hidden), options_.token_ranks);
   Tensor visible, alibi;
   if (decoder_.position == PositionKind::alibi) {
     const Shape tokens{input.ids.size(0), input.ids.size(1)};
@@ -184,6 +207,7 @@ Tensor BlockDecoder::hidden_states(const ModelInput& input) {
                        });
   }
   hidden = final_norm_(hidden);
+  if (options_.token_ranks > 1) hidden = gather_tokens(std::move(hidden), options_.token_ranks);
   if (form_.early_positions)
     drop(positions, embeddings);
   else

@@ -41,6 +41,7 @@ class BlockDecoder : public Model {
   void build_vision();
   void build_layer(DecoderLayer& own, int index);
   void build_rotary();
+  void share_tokens();
   bool makes_rotary() const { return decoder_.position == PositionKind::rotary || form_.alibi_in_mask; }
   bool slides(int index) const { return decoder_.layer(index).attention.sliding_window > 0; }
   std::int64_t window() const;

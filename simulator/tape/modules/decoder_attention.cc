@@ -272,7 +272,7 @@ Tensor DecoderAttention::operator()(const ModelOptions& options, const Tensor& h
                                     const LayerInput& input, Tensor& weights) const {
   Tape& tape = hidden.tape();
   const ModuleScope module(tape, module_);
-  const std::int64_t batch = hidden.size(0), tokens = hidden.size(1);
+  const std::int64_t batch = hidden.size(0), tokens = hidden.size(1) * options.token_ranks;
   Heads heads;
   if (spec_.kind == AttentionKind::latent) {
     heads = project_latent(hidden, input);

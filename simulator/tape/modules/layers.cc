@@ -2,6 +2,7 @@
 
 #include "simulator/tape/core/autocast.h"
 #include "simulator/tape/modules/module_hooks.h"
+#include "simulator/tape/modules/sequence_split.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/dropout.h"
 #include "simulator/tape/operations/linear.h"
@@ -110,8 +111,10 @@ Tensor LinearLayer::operator()(Arg input) const {
   Tape& tape = input->tape();
   const ModuleScope scope(tape, module);
   return between_hooks(module_hooks(*owner), module, input, [&](const Tensor& x) {
-    Tensor out = product ? linear_by_product(x, weight, bias) : linear(x, weight, bias);
-    return lora ? adapted(x, std::move(out)) : out;
+    const Tensor in = gathers > 1 ? gather_tokens(x, gathers) : x;
+    Tensor out = product ? linear_by_product(in, weight, bias) : linear(in, weight, bias);
+    if (lora) out = adapted(in, std::move(out));
+    return scatters > 1 ? scatter_tokens(std::move(out), scatters) : out;
   });
 }
 

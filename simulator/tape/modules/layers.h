@@ -26,6 +26,8 @@ struct LinearLayer {
   const Model* owner = nullptr;
   bool transposed = false;
   bool product = false;  ///< written x @ W.T + b
+  /// Sequence parallelism: ranks whose tokens its input is gathered of, or its output is left to.
+  std::int64_t gathers = 1, scatters = 1;
 
   void build(Model& model, const std::string& name, std::int64_t out, std::int64_t in, bool with_bias,
              int layer);

@@ -27,6 +27,7 @@ struct ModelOptions {
   std::int64_t packed_sequences = 1;  ///< flash_varlen: sequences in the packed tokens of a forward
   std::int64_t ulysses = 1;           ///< ranks that share the tokens of a forward
   std::int64_t expert_ranks = 1;      ///< over which routed experts are dealt out
+  std::int64_t token_ranks = 1;       ///< tensor-parallel ranks that share the tokens between branches
 };
 
 /// A parameter's place in its module. `layer` is the decoder layer, -1 outside. Order of slots is that of

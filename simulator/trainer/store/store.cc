@@ -37,6 +37,7 @@ Status Store::build_model() {
   options.recompute = r.recompute;
   options.head = r.head;
   if (r.sharding.kind == ShardingKind::fsdp2) options.expert_ranks = r.parallel.expert;
+  if (r.parallel.sequence) options.token_ranks = r.parallel.tensor;
   HEADROOM_ASSIGN(Architecture slice, tensor_slice(*r.model, r.parallel.tensor));
   if (r.sharding.ties_after_sharding) slice.decoder.tied_embeddings = false;
   HEADROOM_ASSIGN(model_, tape::make_model(tape_, slice, r.name, options));
