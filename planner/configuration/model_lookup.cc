@@ -42,10 +42,10 @@ std::optional<std::string> config_file(const std::string& path, const std::strin
   return std::nullopt;
 }
 
-/// A word that stands for a model which somebody else is to name: <path>, /path/to/model, YOUR_MODEL,
-/// global_step_100 (a checkpoint that a run of one's own wrote).
+/// What stands for a model which somebody else is to name: <path>, /path/to/model, YOUR_MODEL, a sentence that says
+/// what to do, global_step_100 (a checkpoint that a run of one's own wrote).
 bool is_placeholder(const std::string& name) {
-  if (name.find_first_of("<>{}$") != std::string::npos) return true;
+  if (name.find_first_of("<>{}$ ") != std::string::npos) return true;
   std::string word = fs::path(name).filename().string();
   std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (word.empty()) word = fs::path(name).parent_path().filename().string();

@@ -16,6 +16,10 @@ std::optional<Problem> rollouts(const Settings& s) {
                    fmt::format("expected engines x tensor-parallel size to be the actor's {} GPUs "
                                "({} shares them), found {} x {}",
                                s.actor.size(), flag(s, "train.colocate_all"), *s.engines, s.engine_tensor));
+  const bool alone = s.has_reward() && !s.colocate_all && !(s.colocate_critic_reward && s.has_critic());
+  if (alone && s.reward.size() < 1)
+    return problem(flag(s, s.reward.nodes < 1 ? "reward.num_nodes" : "reward.num_gpus_per_node"),
+                   "expected GPUs for the reward model, found 0");
   if (s.async && s.engine_sleep)
     return problem(flag(s, "vllm.enable_sleep"), "expected no sleep where training is asynchronous");
   if (!(s.utilization > 0 && s.utilization <= 1))

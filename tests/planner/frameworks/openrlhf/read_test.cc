@@ -86,6 +86,13 @@ TEST(OpenRlhfRead, ClassicFlagsUnderRay) {
   EXPECT_EQ(job.engines.front().sleep_level, 0);
 }
 
+TEST(OpenRlhfRead, ARewardModelNeedsGpusOfItsOwn) {
+  const Result<ReadJob> none = read_launch(kClassic, {"reward_num_nodes=0"});
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().text(), HasSubstr("reward_num_nodes: expected GPUs for the reward model"));
+  EXPECT_TRUE(read_launch(kClassic, {"reward_num_nodes=0", "remote_rm_url=http://reward"}));
+}
+
 TEST(OpenRlhfRead, SleepMovesStatesAroundUpdatesOnly) {
   const Job job = job_of(kDotted);
   int loads = 0, offloads = 0;
