@@ -51,9 +51,6 @@ void check_words(Values& v, Settings& s) {
                 fmt::format("expected full or selective, found {}", p.megatron.granularity.substr(0, 80)));
     if (p.megatron.enabled && (p.megatron.deepep || p.megatron.dispatcher == "flex"))
       s.assumptions.push_back(at + "megatron_cfg.moe_enable_deepep: DeepEP's own buffers are not counted");
-    if (p.dtensor.enabled && p.dtensor.sequence_parallel && p.dtensor.tensor > 1)
-      s.assumptions.push_back(at + "dtensor_cfg.sequence_parallel: what lies between attention and MLP is counted whole on "
-                                   "each GPU, which is more than it takes");
     if (p.dtensor.deals_experts())
       s.assumptions.push_back(at +
                               "dtensor_cfg.expert_parallel_size: experts get their tokens through DeepEP, whose own "
