@@ -16,11 +16,14 @@ bool engine_awake(const PhaseReport& phase) {
 
 /// Whether no trainer ever stands on a card that an engine uses.
 bool engines_alone(const DeviceReport& device) {
+  constexpr Component kEngines[] = {Component::context,    Component::communicators, Component::engine_weights,
+                                    Component::engine_kv, Component::engine_graphs, Component::engine_other};
   bool awake = false;
   for (const PhaseReport& phase : device.phases) {
     awake = awake || engine_awake(phase);
-    for (const ProcessPhase& process : phase.processes)
-      if (process.peak_reserved > 0) return false;
+    Bytes theirs = 0;
+    for (const Component component : kEngines) theirs += phase.at_peak_device[component];
+    if (theirs != phase.at_peak_device.total()) return false;
   }
   return awake;
 }

@@ -69,12 +69,11 @@ TEST(Judge, EnginesAloneKeepTheSizeOfTheMarginAlone) {
   Report report = one_phase("generate", 77 * kGiB);
   PhaseReport& phase = report.devices.front().phases.front();
   phase.at_peak_device[Component::engine_weights] = 8 * kGiB;
-  phase.processes.emplace_back().process = "rollout";
   const Limits limits{.card = 79 * kGiB, .budget = 79 * kGiB, .pools = {}, .host_budget = 0, .margin = {}};
   judge(report, limits);
   EXPECT_TRUE(report.fits);
   EXPECT_EQ(report.devices.front().phases.front().margin, Margins::builtin().of_engines_alone());
-  phase.processes.emplace_back().peak_reserved = kGiB;  // a trainer's
+  phase.at_peak_device[Component::weights] = kGiB;
   judge(report, limits);
   EXPECT_FALSE(report.fits);
 }
