@@ -53,14 +53,8 @@ void write_experts_beside_shared(TensorWriter& out, const Mlp& mlp, const Deepse
 
 }  // namespace
 
-void describe_deepseek(Config& config, Architecture& model, const Defaults& defaults,
-                       const DeepseekDefaults& deepseek) {
-  Decoder& decoder = model.decoder = read_decoder(config, defaults);
-  Layer layer;
-  layer.attention = read_latent_attention(config, defaults);
-  layer.mlp = read_gated_mlp(config, defaults);
-  layer.attention_norm = layer.mlp_norm = rms_norm(decoder.hidden);
-
+void place_deepseek_experts(Config& config, Decoder& decoder, const Layer& layer, const Defaults& defaults,
+                            const DeepseekDefaults& deepseek) {
   const std::int64_t dense = config.count("first_k_dense_replace", deepseek.dense_layers);
   Mlp experts = read_experts(config, {"n_routed_experts", "num_experts"}, "moe_intermediate_size",
                              {.experts = deepseek.experts,
@@ -87,14 +81,29 @@ void describe_deepseek(Config& config, Architecture& model, const Defaults& defa
   });
 }
 
+void describe_deepseek(Config& config, Architecture& model, const Defaults& defaults,
+                       const DeepseekDefaults& deepseek) {
+  Decoder& decoder = model.decoder = read_decoder(config, defaults);
+  Layer layer;
+  layer.attention = read_latent_attention(config, defaults);
+  layer.mlp = read_gated_mlp(config, defaults);
+  layer.attention_norm = layer.mlp_norm = rms_norm(decoder.hidden);
+
+  place_deepseek_experts(config, decoder, layer, defaults, deepseek);
+}
+
+void write_deepseek_mlp(TensorWriter& out, const Mlp& mlp, const DeepseekNames& names) {
+  if (mlp.kind == MlpKind::experts) {
+    write_experts_beside_shared(out, mlp, names);
+  } else {
+    write_gated_mlp(out, "mlp", mlp);
+  }
+}
+
 void write_deepseek(TensorWriter& out, const DeepseekNames& names) {
   write_llama_frame(out, [&](const Layer& layer) {
     write_latent_attention(out, layer.attention);
-    if (layer.mlp.kind == MlpKind::experts) {
-      write_experts_beside_shared(out, layer.mlp, names);
-    } else {
-      write_gated_mlp(out, "mlp", layer.mlp);
-    }
+    write_deepseek_mlp(out, layer.mlp, names);
     out.norm("input_layernorm", layer.attention_norm);
     out.norm("post_attention_layernorm", layer.mlp_norm);
   });

@@ -25,10 +25,16 @@ struct DeepseekDefaults {
 void describe_deepseek(Config& config, Architecture& model, const Defaults& defaults,
                        const DeepseekDefaults& deepseek);
 
+/// Puts `layer` everywhere, with its dense MLP in the first layers, and routed and shared experts after.
+void place_deepseek_experts(Config& config, Decoder& decoder, const Layer& layer, const Defaults& defaults,
+                            const DeepseekDefaults& deepseek);
+
 struct DeepseekNames {
   bool router_linear;      ///< V2's router is a Linear; V3's is a bare parameter
   bool router_correction;  ///< V3 keeps a correction for each expert, in fp32, as a buffer
 };
 void write_deepseek(TensorWriter& out, const DeepseekNames& names);
+/// A layer's MLP, dense or sparse, alone.
+void write_deepseek_mlp(TensorWriter& out, const Mlp& mlp, const DeepseekNames& names);
 
 }  // namespace headroom

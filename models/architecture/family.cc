@@ -22,6 +22,7 @@ namespace headroom {
   ENTRY(kGemma3Text)             \
   ENTRY(kGlm)                    \
   ENTRY(kGlm4)                   \
+  ENTRY(kGlm4Moe)                \
   ENTRY(kGlm4MoeLite)            \
   ENTRY(kGlm4v)                  \
   ENTRY(kGpt2)                   \
