@@ -101,6 +101,7 @@ bool Values::flag(std::string_view key, bool fallback) {
   if (found == nullptr || (grammar_ == Grammar::lenient && means_null(*found))) return fallback;
   const auto value = plain(*found).as_bool();
   if (value) return *value;
+  if (grammar_ == Grammar::lenient && found->is_scalar() && found->text().empty()) return false;  // as Python takes ""
   if (const auto number = plain(*found).as_double(); number && grammar_ == Grammar::lenient)
     return *number != 0;
   mismatch(key, *found, "true or false");

@@ -84,4 +84,23 @@ Result<LoraTargets> lora_targets(const Architecture& model, const std::vector<st
   return fail(fmt::format("expected linear modules of {}, found {}", model.family, joined(words, is_list)));
 }
 
+Result<std::vector<std::string>> without_modules(const Architecture& model, const LoraTargets& targets,
+                                                 const std::vector<std::string>& excluded, bool is_list) {
+  const std::optional<std::regex> unwanted = is_list ? std::nullopt : expression(excluded.front());
+  if (!is_list && !unwanted) return fail("expected a regular expression, found " + excluded.front());
+  std::vector<std::string> out;
+  for (const std::string& module : linear_modules(model, false)) {
+    const bool targeted = std::any_of(targets.names.begin(), targets.names.end(), [&](const std::string& target) {
+      return names(target, module) && !(target == kAll && is_head(module));
+    });
+    const bool left_out = unwanted ? std::regex_match(module, *unwanted)
+                                   : std::any_of(excluded.begin(), excluded.end(), [&](const std::string& name) {
+                                       return module == name || module.ends_with("." + name);
+                                     });
+    if (targeted && !left_out) out.push_back(module);
+  }
+  if (out.empty()) return fail("expected names that leave modules to adapt, found " + joined(excluded, is_list));
+  return out;
+}
+
 }  // namespace headroom::cases

@@ -23,4 +23,10 @@ struct LoraTargets {
 Result<LoraTargets> lora_targets(const Architecture& model, const std::vector<std::string>& words,
                                  bool is_list, bool scalar);
 
+/// The modules that `targets` come to, by their whole names, without those that `exclude_modules` takes out, as PEFT reads
+/// it: a list holds names or their ends after a dot, one word alone is a regular expression over whole names
+/// (tuners_utils.py: check_target_module_exists). Errors: no expression; nothing is left.
+Result<std::vector<std::string>> without_modules(const Architecture& model, const LoraTargets& targets,
+                                                 const std::vector<std::string>& excluded, bool is_list);
+
 }  // namespace headroom::cases

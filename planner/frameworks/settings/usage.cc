@@ -24,7 +24,8 @@ bool matches(Kind kind, const Document& value) {
     case Kind::any:
       return true;
     case Kind::boolean:
-      return plain.as_bool().has_value() || plain.as_double().has_value();  // 16 is true
+      return plain.as_bool().has_value() || plain.as_double().has_value() ||  // 16 is true
+             (value.is_scalar() && value.text().empty());                     // and nothing is false
     case Kind::integer:
       return plain.as_int().has_value() || plain.as_bool().has_value();  // False is 0
     case Kind::number:

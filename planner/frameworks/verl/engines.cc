@@ -110,13 +110,14 @@ Engine rollout_engine(const Settings& s) {
   return out;
 }
 
-Engine reward_engine(const Settings& s) {
-  const EngineSettings& e = s.reward_engine;
+/// An engine that scores what the actor wrote: a reward model, or a teacher.
+Engine scoring_engine(const Settings& s, const EngineSettings& e, const std::string& name, const std::string& path,
+                      const std::shared_ptr<const Architecture>& model) {
   Engine out = base(s, e);
-  out.name = "reward";
+  out.name = name;
   out.role.clear();
-  out.model_name = s.reward_model_path;
-  out.model = s.reward_model;
+  out.model_name = path;
+  out.model = model;
   out.max_length = e.max_model_len.value_or(e.prompt_length + e.response_length);
   // Weights are kept on the host while it sleeps; GPUs of its own let it stay awake.
   out.sleep_level = e.free_cache_engine && e.nodes == 0 ? 1 : 0;
@@ -129,7 +130,10 @@ Engine reward_engine(const Settings& s) {
 
 std::vector<Engine> make_engines(const Settings& s) {
   std::vector<Engine> engines{rollout_engine(s)};
-  if (s.reward_engine.exists) engines.push_back(reward_engine(s));
+  if (s.reward_engine.exists)
+    engines.push_back(scoring_engine(s, s.reward_engine, "reward", s.reward_model_path, s.reward_model));
+  for (const Teacher& teacher : s.teachers)
+    engines.push_back(scoring_engine(s, teacher.engine, teacher.name, teacher.path, teacher.model));
   return engines;
 }
 

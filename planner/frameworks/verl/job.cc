@@ -57,6 +57,8 @@ void add_processes(Job& job, const Settings& s) {
   if (!s.rollout.sync_mode) add_engine_process(job, s.rollout, "rollout", "rollout", s.allocator_settings);
   if (s.reward_engine.exists)
     add_engine_process(job, s.reward_engine, "reward_engine", "reward", s.allocator_settings);
+  for (const Teacher& teacher : s.teachers)
+    add_engine_process(job, teacher.engine, teacher.name, teacher.name, s.allocator_settings);
 }
 
 /// Agent loops and reward workers are spread over the nodes; one server an engine replica; the driver.

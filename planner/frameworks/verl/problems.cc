@@ -231,6 +231,14 @@ std::optional<Problem> find_problem(const Settings& s) {
   if (s.reward_engine.exists)
     HEADROOM_VERL_CHECK(engine(s, s.reward_engine, s.reward_model.get(),
                                s.after(0, 7, 1) ? "reward.reward_model.rollout." : "reward_model.rollout."));
+  std::int64_t taught = 0;
+  for (const Teacher& teacher : s.teachers) {
+    HEADROOM_VERL_CHECK(engine(s, teacher.engine, teacher.model.get(), teacher.key + ".inference."));
+    taught += teacher.engine.nodes * teacher.engine.gpus_per_node;
+  }
+  if (taught != s.teacher_gpus)
+    return problem("distillation.n_gpus_per_node",
+                   fmt::format("expected as many GPUs as the teachers' replicas take ({}), found {}", taught, s.teacher_gpus));
   return {};
 }
 

@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 
 #include "models/base/nearest.h"
+#include "models/presets/mention.h"
 #include "planner/configuration/model_lookup.h"
 #include "planner/frameworks/settings/run.h"
 #include "planner/frameworks/verl/sections.h"
@@ -14,6 +17,25 @@ namespace {
 
 bool same_letters(std::string_view a, std::string_view b) {
   return a.size() == b.size() && std::is_permutation(a.begin(), a.end(), b.begin());
+}
+
+/// Models of more than language whose language model is another public one's: what else they hold has no program.
+struct PartlyKnown {
+  std::string_view name;  ///< the last part of its name, in lower case
+  const char* stand_in;
+  std::string_view lacking;
+};
+constexpr auto kPartlyKnown = std::to_array<PartlyKnown>({
+    {"minicpm-o-2_6", "Qwen/Qwen2.5-7B-Instruct", "the towers for images, sound and speech"},
+    {"qwen2.5-omni-3b", "Qwen/Qwen2.5-VL-3B-Instruct", "the tower for sound and the talker"},
+    {"qwen2.5-omni-7b", "Qwen/Qwen2.5-VL-7B-Instruct", "the tower for sound and the talker"},
+});
+
+bool names_model(std::string_view path, std::string_view name) {
+  while (path.ends_with('/')) path.remove_suffix(1);
+  const std::string_view last = path.substr(path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/') + 1);
+  return std::equal(last.begin(), last.end(), name.begin(), name.end(),
+                    [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; });
 }
 
 const std::string kEnvironment = "ray_kwargs.ray_init.runtime_env.env_vars.";
@@ -29,6 +51,7 @@ Settings SettingsReader::read() {
   ref();
   critic();
   reward();
+  distillation();
   trainer();
   pools();
   if (s_.train_batch_size == 0) v_.fail_at("data.train_batch_size", "expected at least 1, found 0");
@@ -172,6 +195,7 @@ void SettingsReader::models() {
     return v_.fail_at(kModel + "path", "no model is given; name it here or with --model");
   }
   s_.actor.model.architecture = find(s_.actor.model, kModel + "path", HeadKind::language_model);
+  choose_modules(s_.actor, kModel);
   if (s_.ref.exists)
     s_.ref.model.architecture = s_.ref.model.path == s_.actor.model.path
                                     ? s_.actor.model.architecture
@@ -187,9 +211,13 @@ void SettingsReader::models() {
           "critic.model.path is not given: the critic is taken to be as large as the actor");
     }
     s_.critic.model.architecture = find(s_.critic.model, "critic.model.path", HeadKind::scalar);
+    choose_modules(s_.critic, "critic.model.");
   }
   if (s_.reward.exists)
     s_.reward.model.architecture = find(s_.reward.model, "reward_model.model.path", HeadKind::scalar);
+  for (Teacher& teacher : s_.teachers)
+    teacher.model = find({.path = teacher.path, .hf_config_path = {}, .attention = {}, .architecture = {}},
+                         teacher.key + ".model_path", HeadKind::language_model);
   if (s_.reward_engine.exists) {
     const std::string key = s_.after(0, 7, 1) ? "reward.reward_model.model_path" : "reward_model.model.path";
     s_.reward_model =
@@ -209,9 +237,23 @@ std::shared_ptr<const Architecture> SettingsReader::find(const ModelSettings& mo
   if (const Document own = v_.tree("headroom.model_config");
       own.is_map() && !own.entries().empty() && model.path == s_.actor.model.path)
     return settings::stated_model(v_, head);
+  for (const PartlyKnown& partly : kPartlyKnown) {
+    if (!names_model(model.path, partly.name) || !model.hf_config_path.empty() || find_model(request)) continue;
+    request.name = partly.stand_in;
+    not_modelled(key, fmt::format("{} of {}, which is read as {},", partly.lacking, partly.name, partly.stand_in));
+  }
   Result<std::shared_ptr<const Architecture>> found = find_model(request);
   settings::tell_shape(v_, key, request);
   if (found) return *found;
+  // The run's own name may say which model its script leaves out.
+  for (const char* name : {"trainer.experiment_name", "trainer.project_name", "trainer.default_local_dir"}) {
+    const auto words = v_.layers().get(name);
+    if (!words || !*words || !(*words)->value.is_scalar()) continue;
+    if (const std::string known = mentioned_preset((*words)->value.text()).name; !known.empty()) {
+      found.error().message += fmt::format(" ({} mentions {})", name, known);
+      break;
+    }
+  }
   v_.fail_with(std::move(found.error()), key);
   return nullptr;
 }

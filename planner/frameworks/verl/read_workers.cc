@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "planner/frameworks/lora_targets.h"
 #include "planner/frameworks/verl/sections.h"
 #include "planner/frameworks/verl/settings_reader.h"
 
@@ -153,6 +154,7 @@ void SettingsReader::read_adapter(const std::string& adapter, const std::string&
     const Document* targets = config->find("target_modules");
     if (targets != nullptr && targets->is_list()) {
       out.targets.clear();
+      out.lists_targets = true;
       for (const Document& target : targets->items()) out.targets.push_back(target.text());
     }
     if (out.rank > 0) return;
@@ -166,16 +168,45 @@ Lora SettingsReader::lora(const std::string& at) {
   Lora out;
   out.rank = v_.integer(at + "lora_rank", 0, 65536, 0);
   out.targets = v_.texts(at + "target_modules");
+  out.lists_targets = is_list(at + "target_modules");
+  out.excluded = v_.texts(at + "exclude_modules");
+  out.lists_excluded = is_list(at + "exclude_modules");
   out.merge = v_.flag(at + "lora.merge");
   if (out.rank == 0) {
     out.rank = v_.integer(at + "lora.rank", 0, 65536, 0);
     std::vector<std::string> named = v_.texts(at + "lora.target_modules");
-    if (out.rank > 0 && !named.empty()) out.targets = std::move(named);
+    if (out.rank > 0 && !named.empty()) {
+      out.targets = std::move(named);
+      out.lists_targets = is_list(at + "lora.target_modules");
+    }
   }
   std::string adapter = v_.text(at + "lora_adapter_path");
   if (adapter.empty()) adapter = v_.text(at + "lora.adapter_path");
   if (!adapter.empty() && out.rank == 0) read_adapter(adapter, at, out);
   return out;
+}
+
+bool SettingsReader::is_list(const std::string& key) {
+  const auto found = v_.layers().get(key);
+  return found && *found && (*found)->value.is_list();
+}
+
+void SettingsReader::choose_modules(Worker& worker, const std::string& at) {
+  Lora& lora = worker.lora;
+  const Architecture* model = worker.model.architecture.get();
+  if (lora.rank == 0 || model == nullptr) return;
+  const bool all = lora.targets.empty() || (lora.targets.size() == 1 && lora.targets.front() == "all-linear");
+  if (lora.excluded.empty() && (lora.lists_targets || all)) return;
+  Result<cases::LoraTargets> targets = cases::LoraTargets{.names = {"all-linear"}, .unmatched = {}};
+  if (!all) targets = cases::lora_targets(*model, lora.targets, lora.lists_targets, false);
+  if (!targets) return v_.fail_with(std::move(targets.error()), at + "target_modules");
+  if (lora.excluded.empty()) {
+    lora.targets = std::move(targets->names);
+    return;
+  }
+  auto left = cases::without_modules(*model, *targets, lora.excluded, lora.lists_excluded);
+  if (!left) return v_.fail_with(std::move(left.error()), at + "exclude_modules");
+  lora.targets = std::move(*left);
 }
 
 Packing SettingsReader::packing(bool dynamic, const std::string& micro, const std::string& deprecated,

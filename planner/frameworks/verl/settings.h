@@ -57,7 +57,8 @@ struct ModelSettings {
 
 struct Lora {
   std::int64_t rank = 0;
-  std::vector<std::string> targets;
+  std::vector<std::string> targets, excluded;
+  bool lists_targets = true, lists_excluded = true;  ///< else one word, an expression over whole names
   bool merge = false;
 };
 
@@ -115,6 +116,15 @@ struct EngineSettings {
   std::set<std::string> passed_through;  ///< arguments given in engine_kwargs, which win over verl's keys
 };
 
+/// An engine that scores the actor's tokens for on-policy distillation, on GPUs of its own.
+struct Teacher {
+  std::string name;  ///< of its process and pool: `teacher`, `teacher_gsm8k`
+  std::string key;   ///< where its section stands: `distillation.teacher_models.gsm8k`
+  std::string path;
+  EngineSettings engine;
+  std::shared_ptr<const Architecture> model;
+};
+
 struct Settings : FrameworkSettings {
   Version version;
   bool before_checks = false;  ///< a release before 0.3, read as 0.3.0, whose start-up asks less
@@ -127,6 +137,8 @@ struct Settings : FrameworkSettings {
   EngineSettings rollout, reward_engine;
   std::string reward_model_path;
   std::shared_ptr<const Architecture> reward_model;
+  std::vector<Teacher> teachers;
+  std::int64_t teacher_gpus = 0;  ///< of the pool that teachers share out
 
   // the actor's loss
   bool use_kl_loss = false, use_kl_in_reward = false;

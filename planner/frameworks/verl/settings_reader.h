@@ -52,6 +52,9 @@ class SettingsReader {
   OptimizerSettings optimizer(const std::string& at, Strategy strategy);
   ModelSettings model(const std::string& at);
   Lora lora(const std::string& at);
+  /// What the adapters' targets come to in the model, where they are expressions or some modules are left out.
+  void choose_modules(Worker& worker, const std::string& at);
+  bool is_list(const std::string& key);
   void read_adapter(const std::string& adapter, const std::string& at, Lora& out);
   /// Sizes of a pass: `micro` and the deprecated global key, whose value old releases divide over the ranks.
   Packing packing(bool dynamic, const std::string& micro, const std::string& deprecated,
@@ -75,6 +78,9 @@ class SettingsReader {
   void vllm_arguments(EngineSettings& e);
   void sglang_arguments(EngineSettings& e);
   void reward();
+  /// On-policy distillation: its loss, and the engines of its teachers: read_distillation.cc
+  void distillation();
+  Teacher teacher(const std::string& name);
 
   Values& v_;
   const JobOptions& options_;

@@ -102,6 +102,10 @@ class StepMaker : public StepBuilder {
   }
 
   void engines() {
+    for (const Teacher& teacher : s_.teachers) {
+      phase(PhaseKind::engine_init).name = teacher.name + "_init";
+      engine(Verb::start_engine, "", teacher.name);
+    }
     if (s_.reward_engine.exists) {
       phase(PhaseKind::engine_init).name = "reward_engine_init";
       engine(Verb::start_engine, "", "reward");
@@ -175,6 +179,10 @@ class StepMaker : public StepBuilder {
   }
 
   void reward() {
+    for (const Teacher& teacher : s_.teachers) {
+      phase(PhaseKind::reward).name = teacher.name + "_logprob";
+      engine(Verb::score, "", teacher.name);
+    }
     if (s_.reward_engine.exists) {
       phase(PhaseKind::reward);
       engine(Verb::score, "", "reward");

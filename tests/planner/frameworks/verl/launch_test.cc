@@ -307,6 +307,22 @@ TEST(VerlLaunch, AnAdapterElsewhereHasAnAssumedRank) {
   EXPECT_EQ(settings(own).actor.lora.targets, std::vector<std::string>{"q_proj"});
 }
 
+/// Of a model of more than language the language model is read, and what it lacks leaves the verdict open.
+TEST(VerlLaunch, ReadsTheLanguageModelOfOnePartlyKnown) {
+  const auto read = script("python3 -m verl.trainer.main_ppo" + std::string(kWords) +
+                           " actor_rollout_ref.model.path=openbmb/MiniCPM-o-2_6");
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(read->job.role("actor")->model->decoder.hidden, 3584);
+  EXPECT_THAT(read->job.not_modelled, testing::ElementsAre(HasSubstr("towers")));
+}
+
+/// The run's own name may say which model a script leaves to its user.
+TEST(VerlLaunch, SuggestsTheModelThatTheRunsNameMentions) {
+  EXPECT_THAT(complaint("python3 -m verl.trainer.main_ppo" + std::string(kWords) +
+                        " actor_rollout_ref.model.path=/YOUR_MODEL trainer.experiment_name=qwen2.5-32b-grpo"),
+              HasSubstr("trainer.experiment_name mentions Qwen/Qwen2.5-32B"));
+}
+
 TEST(VerlLaunch, TakesTheEnvironmentOfTheLaunch) {
   const auto read =
       script("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\npython3 -m verl.trainer.main_ppo" +

@@ -219,6 +219,10 @@ TEST(VerlUsage, NamesTheWordsThatItKnows) {
   EXPECT_TRUE(warnings({"algorithm.adv_estimator=mine", "+critic.enable=false"}).empty());
 }
 
+TEST(VerlUsage, AnEmptySwitchIsOff) {
+  EXPECT_EQ(test::job_of("0.9.0", {"actor_rollout_ref.actor.use_kl_loss="}).role("ref"), nullptr);
+}
+
 TEST(VerlUsage, RefusesWordsOfFixedLists) {
   const std::string megatron = "actor_rollout_ref.actor.megatron.override_transformer_config.";
   EXPECT_THAT(
