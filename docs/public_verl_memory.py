@@ -3,8 +3,9 @@ Needs HEADROOM_TRUTH, the folder with verl/measured.json. Argument: the headroom
 
 `perf/max_memory_*` are the highest values so far of PyTorch's counters of rank 0: those of the trainer, and what a rollout
 engine in the same process has in its sleeping pool (weights and KV cache), whether that is mapped or not. So the pool is
-added where the engine has no process of its own. The counters keep the largest micro-batch of the run: at the mean length
-stated, longer by what the largest of as many micro-batches is expected to be (the spread of configs/lengths).
+added where the engine has no process of its own, from the engine's start on. The counters keep the largest micro-batch
+of the run: at the mean length stated, longer by what the largest of as many micro-batches is expected to be (the spread
+of configs/lengths).
 
 Rows marked * ran a script changed in ways that nobody recorded. The reserved counter goes beyond the card where a pool
 was mapped anew, by how much is not known; without an engine in the process it is the trainer's own.
@@ -75,7 +76,8 @@ def with_lengths(words, row):
         f"data.max_prompt_length={math.ceil(prompt)}", f"data.max_response_length={math.ceil(response)}"]
 
 
-def predict(words, card):
+def predict(words, card, apart):
+    """For each counter the highest sum of the trainer and the pool that is there by then, both, and the phase."""
     with tempfile.NamedTemporaryFile(suffix=".args", mode="w") as launch, tempfile.NamedTemporaryFile(suffix=".json") as out:
         launch.write("\n".join(words))
         launch.flush()
@@ -84,14 +86,19 @@ def predict(words, card):
         if run.returncode not in (0, 3, 5):
             return None, (run.stderr.strip().splitlines() or ["no message"])[-1].split(": ", 2)[-1]
         device = json.load(open(out.name))["devices"][0]
-    peaks = {"allocated": (0, ""), "reserved": (0, "")}
+    whole = 0 if apart else sum(engine["weights"] + engine["kv_cache"] for engine in device.get("engines", []))
+    peaks = {"allocated": (0, 0, 0, ""), "reserved": (0, 0, 0, "")}
+    pool = 0
     for phase in device["phases"]:
+        if phase["phase"] == "engine_init":
+            pool = whole
         for process in phase["processes"]:
             if process["n_allocs"] == 0:
                 continue
             for what in peaks:
-                peaks[what] = max(peaks[what], (process["peak_" + what], phase["phase"]))
-    return peaks, sum(engine["weights"] + engine["kv_cache"] for engine in device.get("engines", []))
+                peak = process["peak_" + what]
+                peaks[what] = max(peaks[what], (peak + pool, peak, pool, phase["phase"]))
+    return peaks, None
 
 
 def main():
@@ -105,14 +112,15 @@ def main():
         words, reason = words_of(row)
         card = card_of(row)
         words = words and with_lengths(words, row)
-        peaks, pool = predict(words, card) if words and card else (None, reason or "lengths or card are not stated")
+        apart = "processes" in " ".join(row["config"])
+        unknown = reason or "lengths or card are not stated"
+        peaks, why = predict(words, card, apart) if words and card else (None, unknown)
         if peaks is None:
-            left_out.setdefault(pool, []).append(row["id"])
+            left_out.setdefault(why, []).append(row["id"])
             continue
         changed = "per-run overrides are not recorded" in row["notes"]
-        apart = "processes" in " ".join(row["config"])
-        rows.append((row["id"] + (" *" if changed else ""), [(peaks[w][0] / GIB, 0 if apart else pool / GIB, logged[w], peaks[w][1])
-                                 for w in ("allocated", "reserved")]))
+        rows.append((row["id"] + (" *" if changed else ""),
+                     [(peaks[w][1] / GIB, peaks[w][2] / GIB, logged[w], peaks[w][3]) for w in ("allocated", "reserved")]))
     print("# Memory in public logs of verl\n")
     print(__doc__.split("\n\n", 1)[1].strip() + "\n")
     for index, what in enumerate(("allocated", "reserved")):

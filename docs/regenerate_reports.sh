@@ -10,4 +10,5 @@ build/release/tests/headroom_public_reports docs/REPORTS.md tests/data/reports/v
 if [ -n "$HEADROOM_TRUTH" ]; then
   cmake --build --preset test --target headroom
   python3 docs/public_verl_memory.py build/release/planner/headroom > docs/VERL_MEASURED.md
+  python3 docs/public_verl_launches.py build/release/planner/headroom > docs/VERL_LAUNCHES.md
 fi
