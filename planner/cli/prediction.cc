@@ -15,6 +15,7 @@
 #include "planner/cli/lengths.h"
 #include "planner/cli/output.h"
 #include "planner/cli/understood.h"
+#include "planner/frameworks/input.h"
 #include "planner/writers/writer.h"
 #include "simulator/hardware/library.h"
 
@@ -46,7 +47,7 @@ Result<ReadJob> read(const std::string& path, const JobOptions& options, Streams
 
 /// `error` with the place of the configuration, when it has none of its own.
 Error placed(Error error, const std::string& file, int line = 0, const std::string& key = "") {
-  if (!error.file.empty() || error.key.starts_with("--")) return error;
+  if (!error.file.empty() || error.key.starts_with("--") || error.message.starts_with("--")) return error;
   error.file = file;
   error.line = line;
   if (error.key.empty()) error.key = key;
@@ -265,7 +266,10 @@ Result<Run> load_run(const std::string& path, const Common& common, Streams& str
                         .key = "--include-path"});
   Run run;
   JobOptions options = job_options(common);
-  HEADROOM_ASSIGN(run.read, read(path, options, streams));
+  const std::string shown = path == "-" ? kStandardInput : path;
+  Result<ReadJob> first = read(path, options, streams);
+  if (!first) return fail(path == kCommandLine ? first.error() : placed(std::move(first.error()), shown));
+  run.read = std::move(*first);
   run.options = options;
   if (path != "-")  // standard input is read once
     for (const std::string& release : run.read.alternatives) {
@@ -275,7 +279,7 @@ Result<Run> load_run(const std::string& path, const Common& common, Streams& str
     }
   run.framework = find_framework(run.read.job.framework);
   if (Status valid = validate_job(run.read.job); !valid)
-    return fail(placed(std::move(valid.error()), path == "-" ? kStandardInput : path));
+    return fail(placed(std::move(valid.error()), shown));
   if (!common.lengths) {
     run.data_lengths = lengths_of_data(run.read);
   } else if (*common.lengths != kCaps) {

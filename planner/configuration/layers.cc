@@ -49,6 +49,7 @@ void lay_over(Document& base, const Document& over) {
 }
 
 void Layers::add_file(std::string file, Document document) {
+  if (!file.empty()) last_file_ = file;
   layers_.push_back({.file = std::move(file), .root = std::move(document), .removed = {}});
 }
 
@@ -263,7 +264,8 @@ void Layers::locate(std::string_view key, std::string& file, int& line) const {
     line = found->value->line();
     return;
   }
-  if (!layers_.empty()) file = layers_.front().file;
+  // Nowhere: then in the file that is laid over the others, if there is one.
+  if (!layers_.empty()) file = last_file_.empty() ? layers_.front().file : last_file_;
 }
 
 std::vector<Layers::Leaf> Layers::given_leaves(std::size_t most) const {

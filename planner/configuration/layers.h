@@ -92,6 +92,7 @@ class Layers {
 
   Layer defaults_;
   std::vector<Layer> layers_;  ///< bottom first
+  std::string last_file_;  ///< of those added
   std::map<std::string, std::string> environment_;
   OwnResolver resolver_;
   std::map<std::string, std::string, std::less<>> open_;
