@@ -1,5 +1,6 @@
 #include "planner/frameworks/write_back.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "planner/configuration/layers.h"
@@ -12,21 +13,6 @@ namespace headroom {
 namespace {
 
 constexpr std::string_view kMark = "# Written by Headroom.";
-
-/// Takes an earlier header away: its first line is the mark, and it ends with the first line that is no
-/// comment.
-std::string_view without_header(std::string_view text) {
-  if (text.rfind(kMark, 0) != 0) return text;
-  while (!text.empty() && text.front() == '#') text.remove_prefix(std::min(text.find('\n') + 1, text.size()));
-  if (!text.empty() && text.front() == '\n') text.remove_prefix(1);
-  return text;
-}
-
-std::string head(const WriteHeader& header) {
-  std::string out = std::string(kMark) + "\n";
-  for (const std::string& line : header.lines) out += line.empty() ? "#\n" : "# " + line + "\n";
-  return out + "\n";
-}
 
 bool erase_node(Document& root, std::string_view key) {
   const std::size_t dot = key.find('.');
@@ -52,6 +38,22 @@ Status change(Document& root, const Override& wanted) {
 }
 
 }  // namespace
+
+/// Its first line is the mark; it ends with an empty line, before anything that is no comment.
+std::string_view without_header(std::string_view text) {
+  if (!text.starts_with(kMark)) return text;
+  std::string_view rest = text;
+  while (!rest.empty() && rest.front() == '#') rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
+  if (!rest.empty() && rest.front() != '\n') return text;  // its end cannot be told from what follows
+  return rest.empty() ? rest : rest.substr(1);
+}
+
+std::string header_text(const WriteHeader& header) {
+  if (header.lines.empty()) return "";
+  std::string out = std::string(kMark) + "\n";
+  for (const std::string& line : header.lines) out += line.empty() ? "#\n" : "# " + line + "\n";
+  return out + "\n";
+}
 
 Result<std::string> write_back(const ReadJob& read, std::span<const Setting> settings,
                                const WriteHeader& header) {
@@ -87,7 +89,7 @@ Result<std::string> write_back(const ReadJob& read, std::span<const Setting> set
   }
   changes.insert(changes.end(), settings.begin(), settings.end());
   HEADROOM_ASSIGN(const std::string patched, patch_yaml(text, document, changes));
-  return head(header) + patched;
+  return header_text(header) + patched;
 }
 
 }  // namespace headroom

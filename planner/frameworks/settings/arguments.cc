@@ -7,6 +7,7 @@
 #include "planner/configuration/override.h"
 #include "planner/configuration/value_grammar.h"
 #include "planner/frameworks/shell/model_word.h"
+#include "planner/frameworks/write_back.h"
 
 namespace headroom::settings {
 namespace {
@@ -79,7 +80,6 @@ Document value_of(const Flag& flag) {
   return list;
 }
 
-constexpr std::string_view kMark = "# Written by Headroom.";
 
 struct Edit {
   std::size_t begin, end;
@@ -258,17 +258,9 @@ Result<std::string> write_arguments(const ReadJob& read, std::span<const Setting
     if (!again) HEADROOM_TRY(script.change(changes[i]));
   }
   std::string text = script.take();
-  std::string head;
-  if (!header.lines.empty()) {
-    head = std::string(kMark) + "\n";
-    for (const std::string& line : header.lines) head += line.empty() ? "#\n" : "# " + line + "\n";
-  }
   // A script's first line stays the first.
-  if (text.starts_with("#!")) {
-    const std::size_t first = text.find('\n') == std::string::npos ? text.size() : text.find('\n') + 1;
-    return text.substr(0, first) + head + text.substr(first);
-  }
-  return head + text;
+  const std::size_t first = text.starts_with("#!") ? std::min(text.find('\n'), text.size() - 1) + 1 : 0;
+  return text.substr(0, first) + header_text(header) + std::string(without_header(std::string_view(text).substr(first)));
 }
 
 }  // namespace headroom::settings

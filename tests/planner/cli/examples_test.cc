@@ -113,7 +113,7 @@ void expect_gate_passes(const std::string& example, const std::string& budget,
   std::string head(600, '\0');
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
   for (const char* told :
-       {"# Written by headroom ", " GiB a GPU.", "# Predicted peak ", ", margin ", "# Changed: "})
+       {"# Written by Headroom.\n# Version ", " GiB a GPU.", "# Predicted peak ", ", margin ", "# Changed: "})
     EXPECT_THAT(head, HasSubstr(told));
   std::filesystem::remove(after);
 }

@@ -177,8 +177,11 @@ TEST(OpenRlhfRead, WritesIntoTheScript) {
       ASSERT_TRUE(settings) << what;
       const Result<std::string> text = framework.write(*read, *settings, {.lines = {"tried"}});
       ASSERT_TRUE(text) << what << text.error().text();
-      EXPECT_TRUE(text->starts_with("#!/bin/bash\n# Written by Headroom.\n# tried\n")) << *text;
+      EXPECT_TRUE(text->starts_with("#!/bin/bash\n# Written by Headroom.\n# tried\n\n")) << *text;
       const Result<ReadJob> again = read_launch(*text);
+      ASSERT_TRUE(again) << what << again.error().text();
+      const Result<std::string> twice = framework.write(*again, {}, {.lines = {"tried"}});
+      EXPECT_EQ(twice.value(), *text) << what;  // one header, however often
       const Result<Job> edited = framework.with(*read, choices);
       ASSERT_EQ(edited.has_value(), again.has_value()) << what << (again ? "" : again.error().text()) << *text;
       if (!edited) continue;
