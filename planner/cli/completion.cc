@@ -91,6 +91,7 @@ Command completion_command() {
 int completion(const Arguments& arguments, Streams& streams) {
   const std::string shell = arguments.text("SHELL");
   if (shell == "bash" || shell == "zsh" || shell == "fish" || shell == "man") {
+    streams.verbatim = true;
     streams.out << (shell == "bash" ? bash() : shell == "zsh" ? zsh() : shell == "fish" ? fish() : man());
     return kDone;
   }

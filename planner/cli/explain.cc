@@ -10,6 +10,7 @@
 #include "planner/cli/expected_lengths.h"
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
+#include "planner/cli/progress.h"
 #include "planner/cli/would_fit.h"
 #include "planner/frameworks/engines/evidence.h"
 #include "planner/search/explanation.h"
@@ -201,7 +202,9 @@ int explain(const Arguments& arguments, Streams& streams, const Executor& fast, 
   const bool prints = !common.quiet && !takes_standard_output(common);
   search::Explanation explanation;
   if (prints || common.json || common.html) {
-    HEADROOM_CLI_ASSIGN(explanation, explained(run, common, report, fast, executor), streams);
+    ProgressLine line(streams, common.quiet);
+    HEADROOM_CLI_ASSIGN(explanation, explained(run, common, report, counted(fast, line), counted(executor, line)),
+                        streams);
   }
   Common others = common;
   others.json.reset();

@@ -110,6 +110,7 @@ Status write_and_rename(const std::string& path, const std::string& target, std:
 
 Status write_output(const std::string& path, std::string_view text, Streams& streams) {
   if (path == "-") {
+    streams.verbatim = true;
     streams.out.write(text.data(), static_cast<std::streamsize>(text.size()));
     streams.out.flush();
     if (!streams.out) return not_written("standard output", EPIPE);

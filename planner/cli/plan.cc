@@ -4,14 +4,17 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <ostream>
 #include <set>
 
 #include "planner/cli/executors.h"
 #include "planner/cli/expected_lengths.h"
+#include "planner/cli/interrupt.h"
 #include "planner/cli/knob_names.h"
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
+#include "planner/cli/progress.h"
 #include "planner/cli/would_fit.h"
 #include "planner/cli/run.h"
 #include "planner/search/plan.h"
@@ -75,6 +78,16 @@ Status expect_forms(const Arguments& arguments, const Run& run) {
   return {};
 }
 
+search::Executors counted(search::Executors executors, ProgressLine& line) {
+  executors.quick = cli::counted(std::move(executors.quick), line);
+  executors.exact = cli::counted(std::move(executors.exact), line);
+  if (executors.own)
+    executors.own = [own = std::move(executors.own), &line](std::span<const std::string> phases) {
+      return cli::counted(own(phases), line);
+    };
+  return executors;
+}
+
 Result<Searched> search_run(const Arguments& arguments, const Common& common, Streams& streams,
                             search::Executors executors) {
   Searched out;
@@ -83,6 +96,7 @@ Result<Searched> search_run(const Arguments& arguments, const Common& common, St
     return fail(Error{.message = no_knobs(out.run), .file = arguments.text("CONFIG"), .key = {}});
   HEADROOM_TRY(expect_forms(arguments, out.run));
   HEADROOM_ASSIGN(search::PlanOptions options, plan_options(arguments));
+  options.stopped = &Interrupt::came;
   const Executor exact = executors.exact;
   const Lengths lengths = out.run.read.job.lengths;
   for (Executor* one : {&executors.quick, &executors.exact}) *one = at_lengths(*one, lengths);
@@ -159,7 +173,7 @@ Status expect_places(const Arguments& arguments) {
 WriteHeader header(const search::PlanChoice& winner, const Run& run) {
   const search::Outcome& outcome = winner.outcome;
   WriteHeader header;
-  header.lines.push_back(fmt::format("Written by headroom {} for {}, {} a GPU.", kVersion, run.hardware.name,
+  header.lines.push_back(fmt::format("Version {}, for {}, {} a GPU.", kVersion, run.hardware.name,
                                      format_gib(outcome.budget)));
   const Bytes margin = outcome.budget - outcome.peak_device - outcome.spare;
   header.lines.push_back(fmt::format("Predicted peak {} in {}, margin {}, {} to spare; {:.1f} s a step.",
@@ -220,9 +234,16 @@ int plan(const Arguments& arguments, Streams& streams, const search::Executors& 
                                      [&](const Form& form) { return arguments.find(form.flag) == "-"; });
   if (const Status places = expect_places(arguments); !places) return report_error(places.error(), streams);
   const bool fewest_gpus = arguments.has("--min-gpus") || arguments.text("--objective") == kFewestGpus;
-  Result<Searched> searched = fewest_gpus
-                                  ? search_fewest(arguments, streams, executors)
-                                  : search_run(arguments, common, streams, executors);
+  const Interrupt interrupt;
+  std::optional<ProgressLine> line(std::in_place, streams, common.quiet);
+  const search::Executors telling = counted(executors, *line);
+  Result<Searched> searched =
+      fewest_gpus ? search_fewest(arguments, streams, telling) : search_run(arguments, common, streams, telling);
+  line.reset();
+  if (!searched && Interrupt::came()) {
+    streams.err << "headroom: stopped before anything was found that fits\n";
+    return kIncomplete;
+  }
   if (!searched) return report_error(searched.error(), streams);
   const search::Plan& found = searched->plan;
   Written written;

@@ -9,13 +9,18 @@
 #include <exception>
 #include <iostream>
 #include <new>
+#include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "models/base/input_files.h"
 
+#include "planner/cli/ascii.h"
 #include "planner/cli/help.h"
+#include "planner/cli/interrupt.h"
 #include "planner/cli/output.h"
 #include "planner/cli/parse.h"
+#include "planner/cli/wrap.h"
 
 namespace headroom::cli {
 namespace {
@@ -69,6 +74,24 @@ int terminal_width() {
   return size.ws_col;
 }
 
+/// On a terminal of this width and more, what would be longer than its line is broken between words.
+constexpr int kNarrowest = 40;
+
+/// The command's text, as this terminal and this locale can show it.
+int run_shown(const std::vector<std::string>& words, const Streams& terminal, std::string_view build) {
+  std::ostringstream out;
+  Streams streams{terminal.in, out, terminal.err, terminal.colour, terminal.plain, terminal.width};
+  const int code = run(commands(), words, streams, build);
+  std::string text = std::move(out).str();
+  if (!streams.verbatim && terminal.plain) text = in_ascii(text);
+  if (!streams.verbatim && terminal.width >= kNarrowest)
+    text = wrapped(text, static_cast<std::size_t>(terminal.width));
+  terminal.out << text << std::flush;
+  if (terminal.out || reader_is_gone()) return terminal.out ? code : kIncomplete;
+  terminal.err << "headroom: standard output: could not be written\n";
+  return kIncomplete;
+}
+
 }  // namespace
 
 int run(std::span<const Command> table, const std::vector<std::string>& words, Streams& streams,
@@ -101,7 +124,11 @@ int run(int argc, const char* const* argv, std::string_view build) {
   std::set_new_handler(out_of_memory);
   const bool colour = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
   Streams streams{std::cin, std::cout, std::cerr, colour, ascii_only(), terminal_width()};
-  return run(commands(), {argv + 1, argv + argc}, streams, build);
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const bool as_is = streams.width < kNarrowest && !streams.plain;
+  const int code = as_is ? run(commands(), words, streams, build) : run_shown(words, streams, build);
+  Interrupt::obey();  // a command that was interrupted has told what it has
+  return code;
 }
 
 }  // namespace headroom::cli

@@ -51,6 +51,7 @@ int schema(const Arguments& arguments, Streams& streams) {
   std::vector<std::string_view> known;
   for (const Schema& one : kSchemas) {
     if (one.name == name) {
+      streams.verbatim = true;
       streams.out << one.text();
       return kDone;
     }

@@ -14,6 +14,7 @@
 #include "planner/cli/knob_names.h"
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
+#include "planner/cli/progress.h"
 #include "planner/search/solve.h"
 #include "planner/search/solve_number.h"
 #include "planner/writers/solution.h"
@@ -135,8 +136,11 @@ int solve(const Arguments& arguments, Streams& streams, const Executor& quick, c
   if (run.framework == nullptr) return report_error(Error{.message = no_knobs(run), .file = {}, .key = {}}, streams);
   HEADROOM_CLI_ASSIGN(const Sought sought, find_sought(run, arguments.text("KNOB")), streams);
   const Lengths& lengths = run.read.job.lengths;
+  std::optional<ProgressLine> line(std::in_place, streams, common.quiet);
   const Result<search::Solution> solution =
-      solve_for(run, sought, arguments.has("--smallest"), at_lengths(quick, lengths), at_lengths(executor, lengths));
+      solve_for(run, sought, arguments.has("--smallest"), at_lengths(counted(quick, *line), lengths),
+                at_lengths(counted(executor, *line), lengths));
+  line.reset();
   if (!solution) {
     streams.err << "headroom: " << solution.error().text() << "\n";
     return kOver;

@@ -12,6 +12,7 @@ struct Streams {
   bool colour = false;  ///< `out` is a terminal and NO_COLOR is not set
   bool plain = false;   ///< the locale has ASCII only
   int width = 0;        ///< characters of the terminal's line; 0: no terminal
+  bool verbatim = false;  ///< `out` was given a file's text: no line of it may be broken
 };
 
 /// Exit codes of every command.

@@ -2,16 +2,15 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <iostream>
+#include <ostream>
 #include <memory>
 
 #include "models/base/printable.h"
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
+#include "planner/cli/progress.h"
 #include "planner/cli/run.h"
 #include "planner/study/run.h"
 #include "planner/writers/study/study.h"
@@ -26,43 +25,18 @@ std::string build_of_this_program() {
   return fmt::format("{} {} {}.{}", kVersion, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 }
 
-/// One line on a terminal, written over; nothing elsewhere.
-class ProgressLine {
- public:
-  ProgressLine(const Streams& streams, bool quiet)
-      : on_(!quiet && &streams.err == &std::cerr && isatty(STDERR_FILENO) != 0),
-        err_(streams.err),
-        start_(Clock::now()) {}
-  ~ProgressLine() {
-    if (shown_) err_ << "\r\x1b[K" << std::flush;
-  }
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-
-  void tell(const study::Progress& progress) {
-    const Clock::time_point now = Clock::now();
-    if (!on_ || (shown_ && now - last_ < kBetween && progress.done < progress.all)) return;
-    last_ = now;
-    shown_ = true;
-    const double seconds = std::chrono::duration<double>(now - start_).count();
-    const auto fresh = static_cast<double>(progress.done - progress.known);
-    const double left = fresh > 0 ? seconds / fresh * static_cast<double>(progress.all - progress.done) : 0;
-    constexpr std::size_t kWidth = 24;
-    const std::size_t filled = kWidth * progress.done / std::max<std::size_t>(progress.all, 1);
-    err_ << fmt::format("\r\x1b[K[{}{}] {} of {} cells", std::string(filled, '#'), std::string(kWidth - filled, '.'),
-                        progress.done, progress.all);
-    if (progress.known > 0) err_ << fmt::format(", {} known", progress.known);
-    if (progress.failed > 0) err_ << fmt::format(", {} failed", progress.failed);
-    err_ << fmt::format(", {:.0f} s left", left) << std::flush;
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::milliseconds kBetween{100};
-  bool on_, shown_ = false;
-  std::ostream& err_;
-  Clock::time_point start_, last_;
-};
+/// "[####....] 12 of 40 cells, 3 known, 9 s left"
+std::string told(const study::Progress& progress, double seconds) {
+  constexpr std::size_t kWidth = 24;
+  const auto fresh = static_cast<double>(progress.done - progress.known);
+  const double left = fresh > 0 ? seconds / fresh * static_cast<double>(progress.all - progress.done) : 0;
+  const std::size_t filled = kWidth * progress.done / std::max<std::size_t>(progress.all, 1);
+  std::string out = fmt::format("[{}{}] {} of {} cells", std::string(filled, '#'), std::string(kWidth - filled, '.'),
+                                progress.done, progress.all);
+  if (progress.known > 0) out += fmt::format(", {} known", progress.known);
+  if (progress.failed > 0) out += fmt::format(", {} failed", progress.failed);
+  return out + fmt::format(", {:.0f} s left", left);
+}
 
 struct Output {
   const std::optional<std::string>& place;
@@ -94,7 +68,9 @@ int study(const Arguments& arguments, Streams& streams) {
   {
     ProgressLine line(streams, common.quiet);
     run = study::run_study(study, finished.get(), static_cast<unsigned>(threads.value_or(0)),
-                           [&](const study::Progress& progress) { line.tell(progress); });
+                           [&](const study::Progress& progress) {
+                             line.tell([&](double seconds) { return told(progress, seconds); });
+                           });
   }
   HEADROOM_CLI_ASSIGN(const study::Results results, std::move(run), streams);
   Written written;

@@ -16,8 +16,20 @@ namespace {
 /// confirmation teaches what the others need.
 constexpr std::size_t kAlwaysConfirmed = 5;
 
+/// What is looked at when a proof was stopped.
+constexpr std::size_t kStoppedEvaluations = 60, kStoppedTries = 4;
+
 constexpr std::size_t kAtOnce =
     2;  // exact runs, whatever the machine: what they teach decides what comes next
+
+/// `executor` until somebody asks to stop: then nothing runs any more.
+Executor until(const std::function<bool()>& stopped, const Executor& executor) {
+  if (!stopped) return executor;
+  return [stopped, executor](const Job& job, const Hardware& hardware) -> Result<Report> {
+    if (stopped()) return fail("stopped");
+    return executor(job, hardware);
+  };
+}
 
 /// Configurations that differ in nothing that is shown: a knob without effect was turned.
 bool alike(const Outcome& a, const Outcome& b) {
@@ -190,12 +202,14 @@ Status prove(const Setup& setup, const Space& space, const Executors& executors,
   const Evaluator quick(setup, space, executors.quick), exact(setup, space, executors.exact);
   const std::vector<PhaseGroup> groups = phase_groups(setup.read->job, space);
   std::vector<Executor> own;
-  for (const PhaseGroup& group : groups) own.push_back(executors.own(group.phases));
+  for (const PhaseGroup& group : groups) own.push_back(until(options.stopped, executors.own(group.phases)));
   const auto evaluate_group = [&](std::size_t g, std::span<const Point> points) {
     return Evaluator(setup, space, own[g])(points);
   };
   GroupTables tables(space, groups, evaluate_group, setup.limits.host_budget);
-  Prover prover(space, tables, std::cref(quick), std::cref(exact), options.proof);
+  ProofOptions allowed = options.proof;
+  allowed.stopped = options.stopped;
+  Prover prover(space, tables, std::cref(quick), std::cref(exact), allowed);
   plan.proof = prover.run();
   if (!plan.proof->winning) return {};
   const Found& winner = *plan.proof->winning;
@@ -269,6 +283,28 @@ std::vector<PlanPart> parts_of(const Setup& setup, const Space& space, const Exe
 
 }  // namespace
 
+namespace {
+
+/// The rest of a search whose proof was stopped; of any other, one that ends when it is.
+Status climb_until_stopped(const Setup& setup, const Space& space, const Executors& executors,
+                           const PlanOptions& options, Plan& plan) {
+  const bool already = options.stopped && options.stopped();
+  if (!already) {
+    Executors some = executors;
+    some.quick = until(options.stopped, executors.quick);
+    some.exact = until(options.stopped, executors.exact);
+    return climb(setup, space, some, options, plan);
+  }
+  plan.proof.reset();
+  PlanOptions few = options;
+  few.search.most_evaluations = std::min(few.search.most_evaluations, kStoppedEvaluations);
+  few.search.more_evaluations = 0;
+  few.most_tries = std::min(few.most_tries, kStoppedTries);
+  return climb(setup, space, executors, few, plan);
+}
+
+}  // namespace
+
 Result<Plan> make_plan(const Setup& setup, const Space& space, const Executors& executors,
                        const PlanOptions& options) {
   const auto start = std::chrono::steady_clock::now();
@@ -277,12 +313,13 @@ Result<Plan> make_plan(const Setup& setup, const Space& space, const Executors& 
   if (options.prove && executors.own && options.search.objective == Objective::time)
     HEADROOM_TRY(prove(setup, space, executors, options, plan));
   const bool decided = plan.proof && plan.proof->winning;
-  if (!decided) HEADROOM_TRY(climb(setup, space, executors, options, plan));
+  if (!decided) HEADROOM_TRY(climb_until_stopped(setup, space, executors, options, plan));
+  plan.stopped = options.stopped && options.stopped();
   // The tables know less of this run than its own runs do.
   if (!decided && plan.proof && plan.proof->complete() && !plan.choices.empty()) plan.proof.reset();
   if (const Result<Report> now = evaluate(setup, {}, executors.exact)) plan.now = outcome_of(*now);
   mark_pareto(plan.choices);
-  if (!plan.choices.empty())
+  if (!plan.choices.empty() && !plan.stopped)
     plan.choices.front().parts = parts_of(setup, space, executors.quick, plan.choices.front());
   plan.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return plan;

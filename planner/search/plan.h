@@ -40,6 +40,7 @@ struct Plan {
   std::int64_t tried = 0;      ///< run by the confirming executor
   std::int64_t confirmed = 0;  ///< of those: fit there too
   bool exhausted = false;      ///< everything met that could fit was tried
+  bool stopped = false;        ///< somebody asked to: the choices are what was found by then
   std::optional<Proof> proof;  ///< what became of the whole space; none: another objective than time
   std::vector<Would> would;  ///< where none fits and somebody looked: what would make the run fit
   double seconds = 0;          ///< spent searching
@@ -61,6 +62,9 @@ struct PlanOptions {
   std::size_t most_tries = 24;  ///< runs of the confirming executor, before the proof
   bool prove = true;            ///< that nothing is faster than the best found
   ProofOptions proof;
+  /// Asked now and then; once true, the search ends with what it has. A proof knows no best until it is done: then a
+  /// few configurations are looked at in its place.
+  std::function<bool()> stopped = {};
 };
 
 /// Finds the best configurations of `space`; `executors.exact` alone decides what fits.

@@ -266,6 +266,7 @@ Proof Prover::run() {
   push(std::move(all), std::vector<double>(tables_.groups(), 0.0));
   bool won = false;
   while (!boxes_.empty() && !won) {
+    if (options_.stopped && options_.stopped()) break;
     if (tables_.runs() >= options_.most_evaluations || proof_.exact_runs >= options_.most_exact_runs) break;
     std::pop_heap(boxes_.begin(), boxes_.end(), Later{});
     Open open = std::move(boxes_.back());

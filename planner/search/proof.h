@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -30,6 +31,7 @@ struct Proof {
 struct ProofOptions {
   std::int64_t most_evaluations = 16'000;
   std::int64_t most_exact_runs = 48;
+  std::function<bool()> stopped = {};  ///< asked now and then; true: what is open stays undecided
 };
 
 /// Finds the fastest configuration of a space that fits, and shows that nothing is faster.

@@ -136,6 +136,7 @@ std::string settings_text(const std::vector<Setting>& settings, const std::vecto
 }
 
 std::string plan_verdict(const Plan& plan) {
+  if (plan.choices.empty() && plan.stopped) return "stopped before anything was found that fits";
   if (plan.choices.empty()) {
     if (plan.nearest.empty()) return "nothing in this space fits";
     const PlanChoice& nearest = plan.nearest.front();
@@ -162,9 +163,10 @@ std::string plan_table(const Plan& plan, Bytes budget) {
     out += fmt::format("{} configurations decided in {:.2f} s\n", count(plan.proof ? plan.proof->space : plan.space),
                        plan.seconds);
   }
+  if (plan.stopped) out += "Stopped: shown is what was found by then; what was not looked at may be faster.\n\n";
   if (plan.proof) out += proof_text(plan) + "\n";
   const bool none = plan.choices.empty();
-  if (none) out += "None fits. These come closest, GiB:\n";
+  if (none) out += plan.stopped ? "None that fits was found. These come closest, GiB:\n" : "None fits. These come closest, GiB:\n";
   using Align = Columns::Align;
   Columns columns({Align::left, Align::right, Align::right, Align::right, Align::right, Align::right,
                    Align::left, Align::left, Align::left});
@@ -187,6 +189,7 @@ std::string plan_json(const Plan& plan, const Report& input) {
   out["search"] = {{"space", plan.space},         {"evaluated", plan.evaluated}, {"pruned", plan.pruned},
                    {"feasible", plan.feasible},   {"tried", plan.tried},         {"confirmed", plan.confirmed},
                    {"seconds", plan.seconds}};
+  if (plan.stopped) out["search"]["stopped"] = true;
   if (plan.proof) {
     Json& search = out["search"];
     const double seconds = std::max(plan.seconds, 1e-6);

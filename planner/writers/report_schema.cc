@@ -207,6 +207,7 @@ const char* report_schema() {
         "space": {"type": "number", "description": "configurations, knobs that only the simulator tells apart included"},
         "evaluated_per_second": {"type": "number", "description": "of the proof"},
         "accounted_per_second": {"type": "number", "description": "decided by the proof, most without a run"},
+        "stopped": {"const": true, "description": "by an interrupt: what was not looked at may be faster"},
         "evaluated": {"type": "integer"}, "pruned": {"type": "integer"}, "feasible": {"type": "integer"},
         "tried": {"type": "integer", "description": "run in the simulator"},
         "confirmed": {"type": "integer", "description": "of those: fit there"}, "seconds": {"type": "number"},

@@ -68,6 +68,31 @@ TEST_F(Toy, SaysWhatComesClosestWhenNothingFits) {
   EXPECT_THAT(writers::plan_table(found, 3 * kGiB), HasSubstr("None fits. These come closest"));
 }
 
+/// Somebody asks to stop after three runs: what fits of those that were confirmed by then is told, as no proof.
+TEST_F(Toy, StopsWithWhatItHas) {
+  int runs = 0;
+  PlanOptions options;
+  options.stopped = [&] { return runs >= 3; };
+  const Executor counted = [&](const Job& job, const Hardware& hardware) {
+    ++runs;
+    return test::toy_report(job, hardware, 0);
+  };
+  const search::Setup setup = test::toy_setup(read, 14 * kGiB);
+  const Plan found = make_plan(setup, space(), {test::toy_executor(), counted}, options).value();
+  EXPECT_TRUE(found.stopped);
+  EXPECT_FALSE(found.choices.empty());
+  EXPECT_FALSE(found.proof);
+  EXPECT_LE(runs, 5);
+  EXPECT_THAT(writers::plan_table(found, 14 * kGiB), HasSubstr("Stopped: shown is what was found by then"));
+  EXPECT_TRUE(nlohmann::json::parse(writers::plan_json(found, {}))["search"]["stopped"]);
+  // At once: nothing was found, and nothing is said not to fit.
+  runs = 3;
+  options.stopped = [] { return true; };
+  const Plan none = make_plan(test::toy_setup(read, 3 * kGiB), space(), {test::toy_executor(), counted}, options).value();
+  EXPECT_TRUE(none.stopped);
+  EXPECT_THAT(writers::plan_verdict(none), HasSubstr("stopped before anything was found that fits"));
+}
+
 TEST_F(Toy, TableShowsRankCostAndChanges) {
   Plan found = plan(13 * kGiB, 0, 2);
   found.seconds = 0.25;
