@@ -151,6 +151,20 @@ class Analysis {
       if (b.previous == SnapshotHeap::kNone && b.next == SnapshotHeap::kNone) f.whole_segments += b.size;
     });
     find_pinned(heap);
+    for (const SnapshotHeap::Node first : heap.segments()) draw(heap, first);
+  }
+
+  void draw(const SnapshotHeap& heap, SnapshotHeap::Node first) {
+    PeakSegment segment;
+    segment.address = heap.block(first).address;
+    segment.small = heap.block(first).home.small;
+    segment.expandable = heap.block(first).home.expandable;
+    for (SnapshotHeap::Node node = first; node != SnapshotHeap::kNone; node = heap.block(node).next) {
+      const SnapshotHeap::Block& b = heap.block(node);
+      segment.size += b.size;
+      segment.parts.push_back({b.size, b.state == State::free, b.stack});
+    }
+    result_.segments.push_back(std::move(segment));
   }
 
   void judge_growth(const SnapshotHeap& heap, std::int64_t peak) {

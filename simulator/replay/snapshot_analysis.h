@@ -64,6 +64,19 @@ struct PinnedSegment {
   std::vector<PinningBlock> blocks;  ///< largest first
 };
 
+/// A segment, or a mapped run of an expandable one, at the reserved peak.
+struct PeakSegment {
+  struct Part {
+    Bytes size = 0;
+    bool free = false;
+    StackId stack = 0;  ///< of what holds it
+  };
+  std::int64_t address = 0;
+  Bytes size = 0;
+  bool small = false, expandable = false;
+  std::vector<Part> parts;  ///< by address
+};
+
 /// One annotated scope, not inside another.
 struct PhaseUse {
   std::string name;
@@ -85,6 +98,7 @@ struct DeviceAnalysis {
   Fragmentation fragmentation;
   std::vector<Holder> holders;        ///< at the allocated peak, largest first
   std::vector<PinnedSegment> pinned;  ///< most wasted first
+  std::vector<PeakSegment> segments;  ///< at the reserved peak, by address
   std::vector<PhaseUse> phases;
   std::vector<OomEvent> ooms;
   std::int64_t homeless = 0;  ///< allocations outside every known segment

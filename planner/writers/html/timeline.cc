@@ -11,13 +11,43 @@ namespace {
 using Json = nlohmann::ordered_json;
 using replay::TraceAction;
 
-constexpr std::size_t kPoints = 3000, kLargest = 300, kPhases = 300;
+constexpr std::size_t kPoints = 3000, kLargest = 300, kPhases = 300, kSegments = 120;
+constexpr Bytes kParts = 800;  ///< narrower parts of a segment than one of so many are drawn with their neighbour
 
 struct Life {
   std::size_t born = 0, freed = 0;
   Bytes bytes = 0, below = 0;
   replay::StackId stack = 0;
 };
+
+/// The largest segments at the reserved peak: size, bytes free, what it is, and its parts as [bytes, free, label].
+Json segments_json(const replay::Snapshot& snapshot, const replay::DeviceAnalysis& analysis) {
+  std::vector<const replay::PeakSegment*> largest;
+  for (const replay::PeakSegment& segment : analysis.segments) largest.push_back(&segment);
+  std::stable_sort(largest.begin(), largest.end(), [](const auto* a, const auto* b) { return a->size > b->size; });
+  if (largest.size() > kSegments) largest.resize(kSegments);
+  Json out = Json::array();
+  for (const replay::PeakSegment* segment : largest) {
+    Json parts = Json::array();
+    Bytes free = 0, drawn = 0;
+    for (const replay::PeakSegment::Part& part : segment->parts) {
+      if (part.free) free += part.size;
+      if (!parts.empty() && parts.back()[1] == part.free && drawn < segment->size / kParts) {
+        drawn += part.size;
+        parts.back()[0] = drawn;
+        continue;
+      }
+      drawn = part.size;
+      const auto site = part.free ? std::nullopt : site_of(snapshot, part.stack);
+      parts.push_back({part.size, part.free,
+                       part.free ? "free" : site ? frame_text(snapshot, *site) : std::string("(no stack recorded)")});
+    }
+    out.push_back({segment->size, free,
+                   segment->expandable ? "expandable" : segment->small ? "small blocks" : "large blocks",
+                   std::move(parts)});
+  }
+  return out;
+}
 
 class Walk {
  public:
@@ -60,7 +90,13 @@ class Walk {
             {"events", count_},
             {"points", points_},
             {"largest", std::move(largest)},
-            {"phases", std::move(phases)}};
+            {"phases", std::move(phases)},
+            {"segments", segments_json(snapshot_, analysis_)},
+            {"all_segments", analysis_.segments.size()},
+            {"fragmentation",
+             {{"reserved", analysis_.peak_reserved.reserved},
+              {"free", analysis_.fragmentation.free},
+              {"in_phase", analysis_.peak_reserved.phase}}}};
   }
 
  private:

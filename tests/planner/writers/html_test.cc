@@ -1,4 +1,5 @@
 #include "planner/writers/html/html.h"
+#include "planner/writers/html/timeline.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,11 +12,14 @@
 #include <regex>
 
 #include "planner/writers/json.h"
+#include "simulator/replay/snapshot_analysis.h"
+#include "simulator/replay/snapshot_reader.h"
 #include "tests/support/data.h"
 
 namespace headroom::writers {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -101,6 +105,40 @@ TEST(Html, ABrowserShowsTheReportsNumbers) {
     EXPECT_THAT(dom, HasSubstr("data-component=\"logits\" data-bytes=\"" +
                                std::to_string(phase.at_peak_device[Component::logits]) + "\""));
   }
+}
+
+/// Of a recorded run: its allocations, and its segments where it reserved most, whose free parts are what the analysis
+/// calls free.
+TEST(Html, ABrowserDrawsASnapshotsSegments) {
+  const auto snapshot = replay::read_snapshot(test::data("snapshots/basic.pickle.gz").string()).value();
+  const auto analysis = replay::analyse_device(snapshot, 0).value();
+  const std::string timeline = timeline_json(snapshot, analysis, "GPU 0");
+  const auto data = nlohmann::json::parse(timeline);
+  ASSERT_EQ(data["segments"].size(), data["all_segments"]);
+  Bytes free = 0, reserved = 0;
+  for (const auto& segment : data["segments"]) {
+    Bytes parts = 0;
+    for (const auto& part : segment[3]) parts += part[0].get<Bytes>();
+    EXPECT_EQ(parts, segment[0].get<Bytes>());
+    reserved += parts;
+    free += segment[1].get<Bytes>();
+  }
+  EXPECT_EQ(free, analysis.fragmentation.free);
+  EXPECT_EQ(reserved, analysis.peak_reserved.reserved);
+  std::string text = json(sample());
+  text.erase(text.find_last_of('}'));
+  const std::filesystem::path folder = test::scratch() / "html_segments";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "page.html") << html_page(text + ",\"timeline\":" + timeline + "}");
+  const std::string dom = rendered(folder / "page.html");
+  std::ifstream log_file(folder / "log");
+  const std::string log{std::istreambuf_iterator<char>(log_file), {}};
+  std::filesystem::remove_all(folder);
+  if (dom.empty()) GTEST_SKIP() << "skipped: no chromium";
+  EXPECT_THAT(dom, Not(HasSubstr("data-error")));
+  EXPECT_THAT(log, Not(HasSubstr("CONSOLE")));
+  EXPECT_THAT(dom, HasSubstr("Segments at the reserved peak"));
+  EXPECT_THAT(dom, AllOf(HasSubstr("class=\"free\""), HasSubstr("class=\"used\"")));
 }
 
 }  // namespace
