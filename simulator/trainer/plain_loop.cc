@@ -10,12 +10,15 @@
 #include "simulator/tape/operations/reduce.h"
 #include "simulator/tape/operations/token_losses.h"
 #include "simulator/tape/operations/views.h"
+#include "simulator/trainer/repeat_scope.h"
 #include "simulator/trainer/token_logprob.h"
 
 namespace headroom::trainer {
 namespace {
 
 using tape::Tensor;
+
+const std::uint16_t kKept = tape::operation_name("kept");
 
 Tensor rows(const Tensor& tensor, std::int64_t first, std::int64_t count) {
   return tape::slice(tensor, 0, first, count);
@@ -51,7 +54,14 @@ Tensor PlainLoop::forward(Experience& experience, Output output) {
   const tape::ComponentScope component(tape_, Component::temporaries);
   const tape::Autocast autocast(tape_, role().precision.autocast, role().precision.compute);
   std::vector<Tensor> outs;
-  for (std::int64_t i = 0; i < experience.batch; i += context_.forward_batch) {
+  const std::int64_t all = ceil_div(experience.batch, context_.forward_batch);
+  for (std::int64_t i = 0, run = 0; i < experience.batch; i += context_.forward_batch, ++run) {
+    const bool between = all > kMostRuns && run > 1 && run + 1 < all;
+    if (between) {
+      outs.push_back(tape_.empty(outs[1].shape(), outs[1].dtype(), kKept));
+      continue;
+    }
+    const TimesScope times(context_.repeat, all > kMostRuns && run == 1 ? static_cast<double>(all - 2) : 1);
     Tensor ids = rows(experience.sequences, i, std::min(context_.forward_batch, experience.batch - i));
     const tape::ModelInput input = input_of(experience, ids);
     if (output == Output::logprobs && role().loss.token_logprob == TokenLogprob::fused_linear) {
@@ -204,10 +214,13 @@ Tensor PlainLoop::loss(const Experience& experience, std::int64_t first, std::in
                                                  : value_loss(experience, ids, first);
 }
 
-void PlainLoop::train_mini_batch(const Experience& experience, std::int64_t first, std::int64_t count) {
+void PlainLoop::train_mini_batch(const Experience& experience, std::int64_t first, std::int64_t count, bool all) {
   const std::int64_t micro = std::min(context_.micro_batch, count);
   const std::int64_t parts = ceil_div(count, micro);
-  for (std::int64_t i = 0; i < parts; ++i) {
+  const Runs runs(parts, all);
+  for (std::int64_t run = 0; run < runs.shown(); ++run) {
+    const auto [i, times] = runs.at(run);
+    const TimesScope repeated(context_.repeat, times);
     const std::int64_t at = first + i * micro, n = std::min(micro, first + count - at);
     store_.begin_micro_batch(i + 1 == parts);
     Tensor part;
@@ -224,11 +237,17 @@ void PlainLoop::train_mini_batch(const Experience& experience, std::int64_t firs
 }
 
 void PlainLoop::train(Experience& experience) {
-  for (std::int64_t epoch = 0; epoch < context_.epochs; ++epoch)
-    for (std::int64_t first = 0; first < experience.batch; first += context_.mini_batch) {
-      train_mini_batch(experience, first, std::min(context_.mini_batch, experience.batch - first));
-      store_.step();
-    }
+  const std::int64_t an_epoch = ceil_div(experience.batch, context_.mini_batch);
+  const std::int64_t micro = std::max<std::int64_t>(1, std::min(context_.micro_batch, context_.mini_batch));
+  const bool all = context_.epochs * ceil_div(experience.batch, micro) <= kMostRuns;
+  const Runs runs(context_.epochs * an_epoch, all);
+  for (std::int64_t run = 0; run < runs.shown(); ++run) {
+    const auto [step, times] = runs.at(run);
+    const TimesScope repeated(context_.repeat, times);
+    const std::int64_t first = step % an_epoch * context_.mini_batch;
+    train_mini_batch(experience, first, std::min(context_.mini_batch, experience.batch - first), all);
+    store_.step();
+  }
 }
 
 }  // namespace headroom::trainer

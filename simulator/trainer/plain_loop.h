@@ -6,9 +6,13 @@ namespace headroom::trainer {
 
 /// The loop that one writes by hand in plain PyTorch: rectangles of tokens on the device, cut by row into
 /// micro-batches; losses by the job's algorithm.
+///
+/// Of more than kMostRuns micro-batches in a pass (a batch of thousands of sequences, one at a time) those after which
+/// memory only repeats are left out, and their seconds count with others'; what each leaves of itself is made.
 class PlainLoop : public Loop {
  public:
   using Loop::Loop;
+  static constexpr std::int64_t kMostRuns = 64;
 
   tape::Tensor forward(Experience& experience, Output output) override;
   void train(Experience& experience) override;
@@ -21,7 +25,7 @@ class PlainLoop : public Loop {
   tape::ModelInput input_of(const Experience& experience, const tape::Tensor& ids) const;
   TokenOutputs train_outputs(const Experience& experience, const tape::Tensor& ids);
   /// The part of the batch that one optimizer step sees, in micro-batches.
-  void train_mini_batch(const Experience& experience, std::int64_t first, std::int64_t count);
+  void train_mini_batch(const Experience& experience, std::int64_t first, std::int64_t count, bool all);
   /// The loss of sequences [first, first + count).
   tape::Tensor loss(const Experience& experience, std::int64_t first, std::int64_t count);
   tape::Tensor supervised_loss(const Experience& experience, const tape::Tensor& ids);
