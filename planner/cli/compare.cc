@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <ostream>
 
-#include "models/document/document.h"
 #include "planner/cli/executors.h"
 #include "planner/cli/lengths.h"
 #include "planner/cli/output.h"
@@ -117,17 +116,20 @@ int compare_logged(const std::string& path, const Arguments& arguments, Streams&
 }
 
 /// One side of two: what its file holds, or, of a configuration, what is predicted.
-Result<compare::Measured> side(const std::string& path, std::optional<compare::Measured> held, const Arguments& arguments,
+Result<compare::Measured> side(const std::string& path, std::optional<compare::Held> held, const Arguments& arguments,
                                Streams& streams) {
-  if (held) return std::move(*held);
+  if (held) {
+    held->run.name = path;
+    return std::move(held->run);
+  }
   HEADROOM_ASSIGN(const Run run, load_run(path, arguments.common, streams));
   HEADROOM_ASSIGN(const Report report, predict(run, simulating_executor()));
   return compare::side_of(report);
 }
 
 /// Two runs, whatever they come from, phase by phase.
-int compare_sides(const std::string& first, std::optional<compare::Measured> held, const std::string& second,
-                  std::optional<compare::Measured> other, const Arguments& arguments, Streams& streams) {
+int compare_sides(const std::string& first, std::optional<compare::Held> held, const std::string& second,
+                  std::optional<compare::Held> other, const Arguments& arguments, Streams& streams) {
   HEADROOM_CLI_ASSIGN(const compare::Measured one, side(first, std::move(held), arguments, streams), streams);
   HEADROOM_CLI_ASSIGN(const compare::Measured two, side(second, std::move(other), arguments, streams), streams);
   const std::vector<compare::Row> rows = compare::compare(one, two);
@@ -138,6 +140,15 @@ int compare_sides(const std::string& first, std::optional<compare::Measured> hel
                         streams);
   const compare::Sides sides{.first = first, .second = second, .files = true};
   return write(rows, compare::markdown(rows, sides), arguments, streams, sides);
+}
+
+/// A prediction of `config` beside what was measured of it.
+int compare_recording(const std::string& config, const compare::Measured& measured, const Arguments& arguments,
+                      Streams& streams) {
+  HEADROOM_CLI_ASSIGN(const Run run, load_run(config, arguments.common, streams), streams);
+  HEADROOM_CLI_ASSIGN(const Report report, predict(run, simulating_executor()), streams);
+  const std::vector<compare::Row> rows = compare::compare(report, measured);
+  return write(rows, compare::markdown(rows), arguments, streams);
 }
 
 /// Whether it is to be read as a log: it is one, or it is not named as configurations are, so that a log's reader has to
@@ -178,25 +189,20 @@ int compare(const Arguments& arguments, Streams& streams) {
   const std::string config = launched ? "--" : arguments.text("CONFIG");
   const std::string recording = arguments.text("MEASURED", arguments.text("CONFIG"));
   if (arguments.has("MEASURED")) {
-    HEADROOM_CLI_ASSIGN(std::optional<compare::Measured> held, compare::side_in(config), streams);
-    HEADROOM_CLI_ASSIGN(std::optional<compare::Measured> other, compare::side_in(recording), streams);
+    HEADROOM_CLI_ASSIGN(std::optional<compare::Held> held, compare::side_in(config), streams);
+    HEADROOM_CLI_ASSIGN(std::optional<compare::Held> other, compare::side_in(recording), streams);
     if (!held && !other && is_log(recording)) return compare_logged(recording, arguments, streams);
-    const Result<std::string> text = other ? read_text(recording) : Result<std::string>(std::string());
-    // A stream has phases, too: their names.
-    const bool recorded =
-        other && text && text->find("\"peak_alloc\"") != std::string::npos && compare::is_recording(*text);
+    const bool recorded = other && other->recording;
     const bool own_case = recorded && config == recording;
     if ((held && !own_case) || !recorded)
       return compare_sides(config, std::move(held), recording, std::move(other), arguments, streams);
+    return compare_recording(config, other->run, arguments, streams);
   }
   HEADROOM_CLI_ASSIGN(const compare::Measured measured, compare::read_measured(recording), streams);
   if (measured.phases.empty())
     return report_error(
         {.message = "expected measured phases, found none", .file = recording, .key = "phases"}, streams);
-  HEADROOM_CLI_ASSIGN(const Run run, load_run(config, arguments.common, streams), streams);
-  HEADROOM_CLI_ASSIGN(const Report report, predict(run, simulating_executor()), streams);
-  const std::vector<compare::Row> rows = compare::compare(report, measured);
-  return write(rows, compare::markdown(rows), arguments, streams);
+  return compare_recording(config, measured, arguments, streams);
 }
 
 }  // namespace headroom::cli

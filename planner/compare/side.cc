@@ -133,16 +133,15 @@ std::vector<Occurrence> occurrences(const Measured& run) {
 
 }  // namespace
 
-Result<std::optional<Measured>> side_in(const std::string& path) {
-  if (path == "-" || path == "--") return std::optional<Measured>{};
+Result<std::optional<Held>> side_in(const std::string& path) {
+  if (path == "-" || path == "--") return std::optional<Held>{};
   HEADROOM_ASSIGN(const Kind kind, kind_of(path));
-  if (kind == Kind::other) return std::optional<Measured>{};
+  if (kind == Kind::other) return std::optional<Held>{};
   Result<Measured> run = read_kind(kind, path);
   if (!run) {
     if (run.error().file.empty()) run.error().file = path;
     return fail(std::move(run.error()));
   }
-  run->name = path;
   if (run->phases.empty() && kind == Kind::recording)
     return fail(Error{.message = "expected measured phases, found none", .file = path, .key = "phases"});
   if (run->phases.empty())
@@ -150,7 +149,7 @@ Result<std::optional<Measured>> side_in(const std::string& path) {
                                  "(torch.profiler.record_function)",
                       .file = path,
                       .key = {}});
-  return std::optional(std::move(*run));
+  return std::optional(Held{std::move(*run), kind == Kind::recording});
 }
 
 Measured side_of(const Report& report) {

@@ -11,12 +11,18 @@
 
 namespace headroom::compare {
 
+/// What a file holds: its phases, and whether it is a recording, which states what it measured.
+struct Held {
+  Measured run;
+  bool recording = false;
+};
+
 /// The phases of what `path` holds: a recording (JSON with `phases`), a memory snapshot or an allocation stream with its
 /// annotated phases (of the device with the longest history), or a prediction that --json wrote (of its first GPU's
 /// first process). Nothing: none of these; it may be a configuration, or a training's log.
 ///
 /// Errors: a file of one of these kinds that is broken, or has no phases.
-Result<std::optional<Measured>> side_in(const std::string& path);
+Result<std::optional<Held>> side_in(const std::string& path);
 
 /// The phases of a prediction: its first GPU's first process.
 Measured side_of(const Report& report);

@@ -20,10 +20,10 @@ std::string written(const std::string& name, const std::string& text) {
 }
 
 Measured side(const std::string& path) {
-  Result<std::optional<Measured>> found = side_in(path);
+  Result<std::optional<Held>> found = side_in(path);
   EXPECT_TRUE(found) << (found ? "" : found.error().text());
   EXPECT_TRUE(found && *found) << path;
-  return found && *found ? std::move(**found) : Measured{};
+  return found && *found ? std::move((*found)->run) : Measured{};
 }
 
 constexpr const char* kPrediction = R"({"schema": "headroom.report/1", "devices": [{"phases": [
@@ -45,18 +45,18 @@ TEST(Side, IsReadFromWhateverHoldsPhases) {
 TEST(Side, OfOtherFilesThereIsNone) {
   for (const std::string path : {test::source("configs/examples/verl/qwen2.5-7b-grpo-8xh100.yaml"),
                                   test::source("configs/examples/trl/pythia-1b-ppo-zero2-2xh100.sh")}) {
-    const Result<std::optional<Measured>> found = side_in(path);
+    const Result<std::optional<Held>> found = side_in(path);
     ASSERT_TRUE(found) << found.error().text();
     EXPECT_FALSE(*found) << path;
   }
 }
 
 TEST(Side, BrokenOnesSayWhere) {
-  const Result<std::optional<Measured>> broken = side_in(
+  const Result<std::optional<Held>> broken = side_in(
       written("side-broken.json", "{\"schema\": \"headroom.report/1\",\n\"devices\": [{\"phases\": [\n{\"processes\": [{}]}]}]}"));
   ASSERT_FALSE(broken);
   EXPECT_THAT(broken.error().text(), HasSubstr("side-broken.json:3: devices[0].phases: expected"));
-  const Result<std::optional<Measured>> empty =
+  const Result<std::optional<Held>> empty =
       side_in(written("side-empty.json", R"({"schema": "headroom.report/1", "devices": []})"));
   ASSERT_FALSE(empty);
   EXPECT_THAT(empty.error().text(), HasSubstr("expected phases, found none"));
