@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -19,6 +20,7 @@
 #include "planner/cli/gate/remembered.h"
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
+#include "planner/cli/progress.h"
 #include "planner/cli/run.h"
 #include "planner/frameworks/input.h"
 #include "planner/writers/csv.h"
@@ -35,6 +37,9 @@ using writers::GateStatus;
 constexpr const char* kPolicyFile = ".headroom.yaml";
 /// From so many configurations on, those that the closed form shows to be far from their limit are not simulated.
 constexpr std::size_t kMany = 20;
+/// So are runs whose trainer generates responses of more tokens than this by itself: the simulator takes them one by
+/// one, for seconds and minutes.
+constexpr std::int64_t kLongResponse = 8192;
 /// How far. The closed form knows no fragmentation, which has been up to a fifth of a card, and as much as the trainer's
 /// process has reserved without it: less than either bound is left to the simulator. What the closed form finds to be
 /// over is over.
@@ -76,7 +81,17 @@ class Gate {
     codes_.assign(paths_.size(), kDone);
     // Standard input can be read once, by this thread.
     const bool apart = std::none_of(paths_.begin(), paths_.end(), [](const GatePath& p) { return p.path == "-"; });
-    parallel_for(paths_.size(), apart ? 0 : 1, [&](std::size_t i) { all[i] = decide(i); });
+    {
+      ProgressLine line(streams_, common_.quiet);
+      std::atomic<std::size_t> done = 0;
+      parallel_for(paths_.size(), apart ? 0 : 1, [&](std::size_t i) {
+        all[i] = decide(i);
+        ++done;
+        line.tell([&](double seconds) {
+          return fmt::format("{} of {} configurations, {:.0f} s", done.load(), paths_.size(), seconds);
+        });
+      });
+    }
     for (std::size_t i = 0; i < all.size(); ++i)
       if (all[i]) results_.push_back(std::move(*all[i]));
     int code = kDone;
@@ -101,7 +116,8 @@ class Gate {
   static std::string shown(const std::string& path) { return path == kCommandLine ? "command line" : path; }
 
   std::optional<GateResult> not_read(const Error& error, std::size_t i) {
-    if (paths_[i].found && is_no_run(error)) return std::nullopt;
+    const bool may_be_other = paths_[i].found || arguments_.has("--skip-others");
+    if (may_be_other && is_no_run(error)) return std::nullopt;
     codes_[i] = error.kind == Error::Kind::input ? kBadInput : kIncomplete;
     return GateResult{.path = shown(paths_[i].path),
                       .status = GateStatus::failed,
@@ -116,11 +132,18 @@ class Gate {
   Result<Report> verdict_of(const Run& run) const {
     // Peaks to compare are the simulator's, however many were looked at together.
     const bool compared = baseline_ || arguments_.has("--write-baseline");
-    if (paths_.size() >= kMany && !compared && !arguments_.has("--exact")) {
+    if ((paths_.size() >= kMany || generates_long(run.read.job)) && !compared && !arguments_.has("--exact")) {
       Result<Report> report = predict(run, quick_);
       if (report && far(*report, run)) return report;
     }
     return predict(run, exact_);
+  }
+
+  static bool generates_long(const Job& job) {
+    const bool by_itself = std::any_of(job.engines.begin(), job.engines.end(), [](const Engine& engine) {
+      return engine.kind != EngineKind::vllm && engine.kind != EngineKind::sglang;
+    });
+    return by_itself && job.batch.response_length > kLongResponse;
   }
 
   static bool far(const Report& report, const Run& run) {
@@ -267,6 +290,7 @@ Command check_command() {
            {"--baseline", "FILE", "peaks to hold against: of --write-baseline, or of --json"},
            {"--max-growth", "PART", "by how much a peak may exceed its baseline: 2% or 0.02"},
            output_file("--write-baseline", "write the peaks for later runs"),
+           {"--skip-others", "", "pass over files that are no run's, also where they are named (as hooks name them)"},
            {"--exact", "", "simulate every one of many configurations, also those far from their limit"}},
           kJobFlags | kHardwareFlags | kBudgetFlags | kJsonFlag | kReportFlags,
           [](const Arguments& arguments, Streams& streams) { return check(arguments, streams); }};

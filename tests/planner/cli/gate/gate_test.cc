@@ -63,6 +63,7 @@ TEST_F(Gate, LooksThroughDirectories) {
                                  HasSubstr("2 configurations: 2 fit"), Not(HasSubstr("other"))));
   EXPECT_THAT(check({(folder / "in").string() + "/**/*.yml"}).out, AllOf(HasSubstr("b.yml"), Not(HasSubstr("a.yaml"))));
   EXPECT_EQ(check({folder / "in" / "other.yaml"}).code, kBadInput);  // named, so meant
+  EXPECT_EQ(check({folder / "in" / "other.yaml", "--skip-others"}).code, kDone);
   EXPECT_EQ(check({folder / "none"}).code, kBadInput);
   EXPECT_EQ(check({(folder / "in").string() + "/*.toml"}).code, kBadInput);
 }
