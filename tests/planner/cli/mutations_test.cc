@@ -39,6 +39,32 @@ std::vector<Seed> seeds() {
        "configs/examples/deepspeed-chat/opt-1.3b-ppo-zero3-offload-2xh100.yaml",
        {"estimate"},
        {"--steps", "1"}},
+      {"NemoRl", "configs/examples/nemo-rl/qwen2.5-1.5b-grpo-1xh100.yaml", {"estimate"}, {"--steps", "1"}},
+      {"EasyR1", "configs/examples/easyr1/qwen2.5-7b-grpo-8xh100.yaml", {"estimate"}, {"--steps", "1"}},
+      {"Trl", "configs/examples/trl/llama-3.2-1b-dpo-fsdp2-2xh100.yaml", {"estimate"}, {"--steps", "1", "--gpu", "H100"}},
+      {"ChatLearn", "configs/examples/chatlearn/qwen2.5-7b-grpo-fsdp-8xh100.yaml", {"estimate"}, {"--steps", "1"}},
+      {"OpenRlhfScript",
+       "configs/examples/openrlhf/qwen3-8b-grpo-dotted-8xh200.sh",
+       {"estimate"},
+       {"--steps", "1", "--gpu", "H200"}},
+      {"DeepSpeedChatScript",
+       "configs/examples/deepspeed-chat/opt-350m-rm-zero2-4x3090.sh",
+       {"estimate"},
+       {"--steps", "1", "--gpu", "3090"}},
+      {"ColossalChatScript",
+       "configs/examples/colossalchat/bloom-560m-rm-zero2-2xa10.sh",
+       {"estimate"},
+       {"--steps", "1", "--gpu", "A10"}},
+      {"TrlScript",
+       "configs/examples/trl/pythia-1b-ppo-zero2-2xh100.sh",
+       {"check"},
+       {"--steps", "1", "--gpu", "H100", "--lengths", "mean=100,max=200"}},
+      {"Model", "tests/data/gate/config.json", {"models"}, {}},
+      {"Lengths", "configs/lengths/gsm8k.yaml", {"estimate", verl, "--steps", "1", "--lengths"}, {}},
+      {"Study", "tests/data/gate/study.yaml", {"study"}, {"--threads", "1"}},
+      {"Snapshot", "tests/data/snapshots/basic.pickle.gz", {"replay"}, {"--no-what-if"}},
+      {"CaseFile", "tests/data/rlhf/fr-opt.json", {"compare"}, {}},
+      {"Log", "tests/data/gate/verl.log", {"compare", verl}, {"--steps", "1"}},
       {"Profile", "configs/hardware/h100.yaml", {"estimate", verl, "--steps", "1", "--gpu"}, {}},
       {"Policy", "tests/data/gate/policy.yaml", {"check", verl, "--steps", "1", "--policy"}, {}},
       {"Baseline", "tests/data/gate/baseline.json", {"check", verl, "--steps", "1", "--baseline"}, {}},
@@ -62,6 +88,8 @@ TEST_P(Mutations, EndInAnAnswerOrARefusal) {
   const std::filesystem::path folder = test::scratch() / ("mutations_" + std::string(seed.name));
   std::filesystem::create_directories(folder);
   const std::string path = folder / std::filesystem::path(seed.file).filename();
+  std::filesystem::copy_file(test::source("docs/guide/jobs/minimal.yaml"), folder / "run.yaml",
+                             std::filesystem::copy_options::overwrite_existing);  // what the study runs
   for (std::uint64_t i = first; i < first + each; ++i) {
     std::ofstream(path, std::ios::binary) << test::mutated(whole, i);
     std::vector<std::string> words = seed.before;
