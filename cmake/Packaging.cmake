@@ -2,6 +2,10 @@
 # C library; its data is compiled in.
 include(GNUInstallDirs)
 install(TARGETS headroom RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT headroom)
+install(FILES ${PROJECT_BINARY_DIR}/headroom.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME headroom
+  COMPONENT headroom)
+install(FILES ${PROJECT_BINARY_DIR}/headroom.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT headroom)
+install(FILES ${PROJECT_BINARY_DIR}/headroom.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT headroom)
 install(FILES README.md LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT headroom)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT headroom FILES_MATCHING PATTERN "*.md")
 install(DIRECTORY configs/examples configs/ci DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT headroom)
