@@ -51,7 +51,7 @@ GatheredWeights::GatheredWeights(tape::Model& model, const Role& role) : model_(
 Tensor entropies(const Tensor& logits) {
   Tensor flat = tape::reshape(logits, {-1, logits.size(-1)});
   std::vector<Tensor> chunks;
-  for (std::int64_t i = 0; i < flat.size(0); i += kEntropyRows) {
+  for (std::int64_t i = 0; i == 0 || i < flat.size(0); i += kEntropyRows) {  // of no rows one chunk, too
     Tensor rows = tape::slice(flat, 0, i, std::min(kEntropyRows, flat.size(0) - i));
     Tensor logs = tape::log_softmax(rows);
     Tensor weighted = tape::mul(tape::exp(logs), logs);
