@@ -5,13 +5,11 @@
 namespace headroom::closed_form {
 namespace {
 
-/// Values at few and one more layers → value at `layers`.
+/// Values at few and one more layers → value with `further` more than few.
 struct Line {
-  std::int64_t layers;
-  Bytes at(Bytes few, Bytes more) const { return few + (layers - kFewLayers) * (more - few); }
-  double at(double few, double more) const {
-    return few + static_cast<double>(layers - kFewLayers) * (more - few);
-  }
+  std::int64_t further;
+  Bytes at(Bytes few, Bytes more) const { return few + further * (more - few); }
+  double at(double few, double more) const { return few + static_cast<double>(further) * (more - few); }
   Seconds at(const Seconds& few, const Seconds& more) const {
     Seconds out;
     for (std::size_t i = 0; i < kSpentKinds; ++i) out.by[i] = std::max(0.0, at(few.by[i], more.by[i]));
@@ -24,6 +22,17 @@ struct Line {
   }
 };
 
+/// Bytes that were freed and wait for another stream.
+Bytes waiting(const CountingMemory::Moment& moment) {
+  return moment.active - moment.live;
+}
+
+Bytes most_waiting(const RecordedAction& action) {
+  Bytes most = 0;
+  for (const CountingMemory::Moment& moment : action.moments) most = std::max(most, waiting(moment));
+  return most;
+}
+
 struct Highest {
   Bytes live = -1, active = 0;
   const CountingMemory::Moment *few = nullptr, *more = nullptr;  ///< whose line it is
@@ -31,8 +40,9 @@ struct Highest {
 
 /// Raises `best` to the highest of the lines through moments that correspond when layer `without` of the
 /// longer run is left out; false when they do not pair up.
+/// `waiting_grows`: every layer adds to what waits.
 bool raise(Highest& best, const RecordedAction& few, const RecordedAction& more, std::int32_t without,
-           const Line& line) {
+           const Line& line, bool waiting_grows) {
   std::size_t i = 0;
   for (std::size_t k = 0; k < more.moments.size(); ++k) {
     if (more.layers[k] == without) continue;
@@ -42,8 +52,9 @@ bool raise(Highest& best, const RecordedAction& few, const RecordedAction& more,
     const std::int32_t layer = more.layers[k] > without ? more.layers[k] - 1 : more.layers[k];
     if (there.operation != here.operation || few.layers[i++] != layer) return false;
     const Bytes live = line.at(there.live, here.live);
-    // Units in flight are as many in any deep model; the longer run is the first that is deep enough.
-    best.active = std::max(best.active, live + here.active - here.live);
+    // Units in flight are as many in any deep model; the longer run is deep enough.
+    best.active = std::max(best.active,
+                           live + (waiting_grows ? line.at(waiting(there), waiting(here)) : waiting(here)));
     if (live <= best.live) continue;
     best.live = live;
     best.few = &there;
@@ -113,6 +124,10 @@ std::shared_ptr<const Architecture> with_last_group(const Architecture& model, s
 std::optional<LayerFold> fold_of(const Job& job) {
   if (job.roles.empty() || !grows_evenly(job)) return std::nullopt;
   LayerFold out{.few = job, .more = job};
+  const bool keeps_units = std::any_of(job.roles.begin(), job.roles.end(), [](const Role& role) {
+    return role.sharding.kind == ShardingKind::fsdp1 && !role.sharding.reshard_after_forward;
+  });
+  if (keeps_units) ++out.few_layers;
   for (std::size_t i = 0; i < job.roles.size(); ++i) {
     const auto& model = job.roles[i].model;
     if (model == nullptr || model->decoder.groups.empty()) return std::nullopt;
@@ -124,9 +139,9 @@ std::optional<LayerFold> fold_of(const Job& job) {
     const auto same = std::find_if(job.roles.begin(), job.roles.begin() + static_cast<std::ptrdiff_t>(i),
                                    [&](const Role& role) { return role.model == model; });
     const auto known = static_cast<std::size_t>(same - job.roles.begin());
-    out.few.roles[i].model = known < i ? out.few.roles[known].model : with_last_group(*model, kFewLayers);
+    out.few.roles[i].model = known < i ? out.few.roles[known].model : with_last_group(*model, out.few_layers);
     out.more.roles[i].model =
-        known < i ? out.more.roles[known].model : with_last_group(*model, kFewLayers + 1);
+        known < i ? out.more.roles[known].model : with_last_group(*model, out.few_layers + 1);
     if (out.few.roles[i].model == nullptr || out.more.roles[i].model == nullptr) return std::nullopt;
   }
   return out;
@@ -134,11 +149,13 @@ std::optional<LayerFold> fold_of(const Job& job) {
 
 std::optional<ActionCost> folded(const LayerFold& fold, const RecordedAction& few,
                                  const RecordedAction& more) {
-  const Line line{fold.layers};
+  const Line line{fold.layers - fold.few_layers};
+  const bool waiting_grows = fold.few_layers > kFewLayers && most_waiting(more) > most_waiting(few);
   // Layers first, first + 1, first + 2 of the shorter run; leaving out the second or the third of the longer
   // one follows the second layer or the last but one.
   Highest best;
-  if (!raise(best, few, more, fold.first + 2, line) || !raise(best, few, more, fold.first + 1, line))
+  if (!raise(best, few, more, fold.first + 2, line, waiting_grows) ||
+      !raise(best, few, more, fold.first + 1, line, waiting_grows))
     return std::nullopt;
   ActionCost out;
   out.rise = std::max<Bytes>(0, best.live - line.at(few.before, more.before));

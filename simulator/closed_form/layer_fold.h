@@ -49,7 +49,11 @@ inline constexpr std::int64_t kFewLayers = 3;
 
 /// How a job's layers are folded.
 struct LayerFold {
-  Job few, more;            ///< the job with models cut to so many layers of their last group
+  Job few, more;  ///< the job with models cut to so many layers of their last group
+  /// Layers of `few`. With four of them both runs have as many units in flight as the whole model, unless
+  /// every layer adds some: so where FSDP1 keeps parameters after the forward, for their frees then wait for
+  /// a stream that no later gather makes the host wait for.
+  std::int64_t few_layers = kFewLayers;
   std::int32_t first = 0;   ///< layer of that group
   std::int64_t layers = 0;  ///< of that group, in the whole models
 };
