@@ -271,8 +271,9 @@ Result<bool> PhaseInterpreter::act(const Action& action, int step, PhaseReport& 
   if (!action.engine.empty()) {
     if (action.verb == Verb::start_engine) HEADROOM_TRY(empty_caches(rows, action.engine));
     HEADROOM_ASSIGN(const bool here, act_engines(action, report));
-    // What an engine inside the trainer's process generates, the trainer's program runs.
-    if (here ? action.verb != Verb::sync_weights : !runs_inside(action.engine)) return here;
+    // What an engine inside the trainer's process generates, the trainer's program runs; and it gathers the
+    // weights that any engine is sent, here or on other GPUs.
+    if (action.verb != Verb::sync_weights && (here || !runs_inside(action.engine))) return here;
     if (action.role.empty()) return here;
   }
   std::size_t slot = 0;
