@@ -161,12 +161,10 @@ Job training_part(const Job& job, const Process& process, const std::vector<Role
   return out;
 }
 
-/// The last action of each step of a part.
-std::vector<ActionCost> last_of_steps(const Job& part, const std::vector<ActionCost>& all) {
-  const std::size_t start = part.start.front().actions.size(), each = part.step.front().actions.size();
-  std::vector<ActionCost> out;
-  for (std::size_t i = start + each; i <= all.size(); i += each) out.push_back(all[i - 1]);
-  return out;
+/// The actions of a part's steps.
+std::vector<ActionCost> in_steps(const Job& part, std::vector<ActionCost> all) {
+  all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(part.start.front().actions.size()));
+  return all;
 }
 
 std::size_t mix(std::size_t seed, std::int64_t value) {
@@ -199,7 +197,7 @@ bool costs_something(Verb verb) {
   return verb != Verb::expandable_on && verb != Verb::expandable_off;
 }
 
-Result<RoleCosts::Part> CostBook::find(Job part, std::int64_t rank, bool last_of_each_step) {
+Result<RoleCosts::Part> CostBook::find(Job part, std::int64_t rank, bool steps_alone) {
   std::shared_ptr<Entry> entry;
   {
     const std::lock_guard lock(mutex_);
@@ -220,7 +218,7 @@ Result<RoleCosts::Part> CostBook::find(Job part, std::int64_t rank, bool last_of
     Result<std::vector<ActionCost>> costs = action_costs(entry->job, hardware_, entry->rank);
     if (costs) {
       entry->costs = std::make_shared<const std::vector<ActionCost>>(
-          last_of_each_step ? last_of_steps(entry->job, *costs) : std::move(*costs));
+          steps_alone ? in_steps(entry->job, std::move(*costs)) : std::move(*costs));
     } else {
       entry->costs = tl::unexpected(costs.error());
     }
@@ -228,8 +226,8 @@ Result<RoleCosts::Part> CostBook::find(Job part, std::int64_t rank, bool last_of
   return entry->costs;
 }
 
-Result<RoleCosts> CostBook::costs(const Job& job, const Process& process, const Role& role,
-                                  std::int64_t rank, RolePasses passes) {
+Result<RoleCosts> CostBook::costs(const Job& job, const Process& process, const Role& role, std::int64_t rank,
+                                  RolePasses passes) {
   const std::vector<Role> roles = roles_on(job, role);
   RoleCosts out;
   HEADROOM_ASSIGN(out.residency, find(residency_part(job, process, roles), rank, false));

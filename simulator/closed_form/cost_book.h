@@ -19,9 +19,14 @@ struct RoleCosts {
   Part residency;
   /// The first and the second forward without gradients, on the real micro-batches.
   Part forward;
-  /// The first and the second training, on the real micro-batches.
+  /// The first and the second training, on the real micro-batches, each behind a forward on a tiny one where
+  /// the role has any.
   Part training;
   bool trains = false;
+
+  const ActionCost& training_pass(std::size_t which) const {
+    return (*training)[(which + 1) * (training->size() / 2) - 1];
+  }
 };
 
 /// Passes over the real micro-batches that somebody asks for.
@@ -52,7 +57,7 @@ class CostBook {
     Result<RoleCosts::Part> costs = RoleCosts::Part{};
   };
 
-  Result<RoleCosts::Part> find(Job part, std::int64_t rank, bool last_of_each_step);
+  Result<RoleCosts::Part> find(Job part, std::int64_t rank, bool steps_alone);
 
   Hardware hardware_;
   std::mutex mutex_;

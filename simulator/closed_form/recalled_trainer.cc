@@ -23,6 +23,7 @@ class RecalledTrainer final : public TrainerProcess {
       : job_(job), process_(process), book_(book), rank_(rank), passes_(std::move(passes)) {}
 
   Status act(const Action& action, int step) override {
+    if (action.role.empty() && action.verb == Verb::empty_cache) books_.hold(live(), host(), true);
     if (action.role.empty() || !costs_something(action.verb)) return {};
     HEADROOM_ASSIGN(Unit * unit, unit_of(action.role));
     const std::vector<ActionCost>& residency = *unit->costs.residency;
@@ -35,11 +36,13 @@ class RecalledTrainer final : public TrainerProcess {
       // What the record found gathered and this run does not (it was offloaded since) is gathered again.
       const Bytes again = real->gathered - unit->held[Component::gathered_parameters];
       // Of the buffer that the record grew, this run has a part already.
-      const Bytes grown = real->held[Component::communication] - real->buffered;
-      const Bytes there = std::min(buffer_ - real->buffered, grown);
-      buffer_ = std::max(buffer_, real->held[Component::communication]);
+      Bytes there = 0;
+      if (unit->shares_buffer) {
+        there = std::min(buffer_ - real->buffered, real->held[Component::communication] - real->buffered);
+        buffer_ = std::max(buffer_, real->held[Component::communication]);
+      }
       rise = std::max(rise, real->rise + std::max<Bytes>(0, again) - there);
-      active_rise = std::max(active_rise, rise + waiting(action, *unit));
+      active_rise = std::max(active_rise, rise + waiting(action, *real, *unit));
       host_rise = std::max(host_rise, real->host_rise);  // offloaded activations
       seconds = real->seconds;
     }
@@ -69,15 +72,16 @@ class RecalledTrainer final : public TrainerProcess {
   /// A role with those on its weights, as far as the run has come.
   struct Unit {
     RoleCosts costs;
-    std::size_t next = 0;  ///< action of `residency`
-    int forwards = 0, trainings = 0;
-    bool trained = false;
+    std::size_t next = 0;       ///< action of `residency`
+    std::size_t trainings = 0;  ///< one stands for more
+    bool forwarded = false;
+    bool shares_buffer = false;  ///< Megatron-Core's, one a process
     Breakdown held, host_held;
     Breakdown left;  ///< by the last pass over the real micro-batches, beyond what a tiny one leaves
   };
 
-  /// What a pass leaves grows with its micro-batches: a schedule's last outputs, the graph that hangs on them.
-  /// Gradients of activations are among it after a training; elsewhere the two differ in where weights'
+  /// What a pass leaves grows with its micro-batches: a schedule's last outputs, the graph that hangs on
+  /// them. Gradients of activations are among it after a training; elsewhere the two differ in where weights'
   /// gradients lie.
   static Breakdown left_by(const ActionCost& real, const ActionCost& tiny, bool training) {
     Breakdown left;
@@ -101,17 +105,17 @@ class RecalledTrainer final : public TrainerProcess {
     if (whole == nullptr) return fail("no role is named " + owner);
     Unit unit;
     HEADROOM_ASSIGN(unit.costs, book_.costs(job_, process_, *whole, rank_, wanted(owner)));
-    unit.trained = unit.costs.trains;
+    unit.shares_buffer = whole->sharding.kind == ShardingKind::megatron;
     return &units_.emplace(owner, std::move(unit)).first->second;
   }
 
-  /// Bytes that wait for another stream at the peak, the more of both records of such a pass: how many units
-  /// are in flight depends on the passes before.
-  static Bytes waiting(const Action& action, const Unit& unit) {
-    const RoleCosts::Part& part = action.verb == Verb::train ? unit.costs.training : unit.costs.forward;
-    Bytes most = 0;
-    for (const ActionCost& cost : *part) most = std::max(most, cost.active_rise - cost.rise);
-    return most;
+  /// Bytes that wait for another stream at the peak of a pass. How many units are in flight depends on the
+  /// pass before: behind a training more may be.
+  static Bytes waiting(const Action& action, const ActionCost& real, const Unit& unit) {
+    const auto at = [](const ActionCost& cost) { return cost.active_rise - cost.rise; };
+    const bool follows =
+        action.verb == Verb::forward && unit.trainings > 0 && unit.costs.training->size() == 4;
+    return follows ? std::max(at(real), at((*unit.costs.training)[2])) : at(real);
   }
 
   bool keeps_cache() const { return !passes_; }
@@ -132,12 +136,15 @@ class RecalledTrainer final : public TrainerProcess {
   static const ActionCost* on_real_batch(const Action& action, int step, Unit& unit) {
     if (action.from_step_one && step < 1) return nullptr;
     if (action.verb == Verb::train && unit.costs.training)
-      return &(*unit.costs.training)[std::min(unit.trainings++, 1)];
+      return &unit.costs.training_pass(std::exchange(unit.trainings, 1));
     if (action.verb == Verb::forward && unit.costs.forward) {
-      // The second forward of a role that trains finds what its first one found: training comes in between.
-      const int which = unit.trained ? 0 : std::min(unit.forwards, 1);
-      ++unit.forwards;
-      return &(*unit.costs.forward)[which];
+      const ActionCost &first = (*unit.costs.forward)[0], &second = (*unit.costs.forward)[1];
+      const bool ran = std::exchange(unit.forwarded, true);
+      // What an earlier forward left gathered goes in a training, or is offloaded.
+      const Bytes gathered = unit.held[Component::gathered_parameters];
+      const auto off = [&](const ActionCost& cost) { return std::abs(cost.gathered - gathered); };
+      if (off(first) != off(second)) return off(first) < off(second) ? &first : &second;
+      return unit.costs.trains || !ran ? &first : &second;
     }
     return nullptr;
   }
@@ -183,8 +190,10 @@ bool recalls(const Job& job) {
   const bool inside = std::any_of(job.engines.begin(), job.engines.end(), [](const Engine& engine) {
     return engine.kind != EngineKind::vllm && engine.kind != EngineKind::sglang;
   });
-  const bool own_loop = std::any_of(job.roles.begin(), job.roles.end(), [](const Role& role) { return role.loop; });
-  return engines && !inside && !own_loop;
+  const bool alone = std::any_of(job.roles.begin(), job.roles.end(), [](const Role& role) {
+    return role.loop != nullptr || is_zero(role.sharding.kind);
+  });
+  return engines && !inside && !alone;
 }
 
 namespace {
@@ -205,7 +214,8 @@ Passes passes_of(const Job& job, const std::set<std::string>& phases) {
   return out;
 }
 
-MakeTrainer recalling(std::shared_ptr<CostBook> book, std::function<std::optional<Passes>(const Job&)> passes) {
+MakeTrainer recalling(std::shared_ptr<CostBook> book,
+                      std::function<std::optional<Passes>(const Job&)> passes) {
   return [book = std::move(book), passes = std::move(passes), program = program_over(Fidelity::live_bytes)](
              const Job& job, const Process& process, const Pool& pool, const Hardware& hardware,
              std::int64_t rank) -> Result<std::unique_ptr<TrainerProcess>> {
@@ -221,9 +231,8 @@ MakeTrainer recalled(std::shared_ptr<CostBook> book) {
 }
 
 MakeTrainer recalled_phases(std::shared_ptr<CostBook> book, std::span<const std::string> phases) {
-  return recalling(std::move(book), [names = std::set<std::string>(phases.begin(), phases.end())](const Job& job) {
-    return std::optional(passes_of(job, names));
-  });
+  return recalling(std::move(book), [names = std::set<std::string>(phases.begin(), phases.end())](
+                                        const Job& job) { return std::optional(passes_of(job, names)); });
 }
 
 }  // namespace headroom::closed_form
