@@ -120,10 +120,7 @@ bool takes_adapter(const Architecture& model, const Tensor& tensor, const LoraSp
 Status add_lora(Architecture& model, const LoraSpec& asked) {
   LoraSpec spec = asked;
   if (spec.rank < 1) return bad("rank", fmt::format("expected a rank of at least 1, found {}", spec.rank));
-  if (spec.targets.empty()) spec.targets = default_lora_targets(model.family);
-  if (spec.targets.empty())
-    return bad("target_modules",
-               fmt::format("expected target modules: PEFT has no default for {}", model.family));
+  HEADROOM_ASSIGN(spec.targets, lora_targets(asked.targets, model.family, "target_modules"));
   std::vector<std::string> saved = spec.saved_modules;
   if (is_classifier(model)) saved.insert(saved.end(), {"score", "classifier"});
 

@@ -25,6 +25,13 @@ std::int64_t shard_group_size(const Job& job, const Role& role) {
   return role.sharding.group > 0 ? std::min(role.sharding.group, all) : all;
 }
 
+bool lies_padded(const Job& job, const Role& role) {
+  if (role.loop != nullptr) return true;
+  return !role.packed && role.sharding.kind != ShardingKind::megatron &&
+         std::all_of(job.engines.begin(), job.engines.end(),
+                     [](const Engine& engine) { return engine.kind == EngineKind::transformers; });
+}
+
 std::int64_t mini_batch_of(const Job& job, const Role& role) {
   if (role.mini_batch > 0) return role.mini_batch;
   return job.batch.mini_batch > 0 ? job.batch.mini_batch : job.batch.sequences();
@@ -63,9 +70,8 @@ MicroBatches listed_batch(const Role& role, Pass pass, std::span<const std::int6
   result.count = 1;
   result.sequences = static_cast<std::int64_t>(lengths.size());
   result.valid = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
-  result.tokens = role.packed
-                      ? round_up(result.valid, std::max<std::int64_t>(1, micro.round_to))
-                      : result.sequences * *std::max_element(lengths.begin(), lengths.end());
+  result.tokens = role.packed ? round_up(result.valid, std::max<std::int64_t>(1, micro.round_to))
+                              : result.sequences * *std::max_element(lengths.begin(), lengths.end());
   result.tokens_per_rank = ceil_div(result.tokens, role.parallel.ulysses * role.parallel.context);
   return result;
 }

@@ -17,6 +17,11 @@ std::int64_t data_parallel_size(const Job& job, const Role& role);
 /// model-parallel part (sequence parallelism included: its ranks hold equal weights).
 std::int64_t shard_group_size(const Job& job, const Role& role);
 
+/// Whether the role's batch lies on its device as rectangles of padded sequences: so with a loop of its own,
+/// and where the trainer itself generates; a batch that an engine made lies on the host and comes in
+/// micro-batches.
+bool lies_padded(const Job& job, const Role& role);
+
 /// Sequences of one optimizer step, all ranks together.
 std::int64_t mini_batch_of(const Job& job, const Role& role);
 
@@ -29,8 +34,8 @@ struct MicroBatches {
   std::int64_t tokens = 0;     ///< in the largest one, of all ranks of the sequence-parallel group together
   std::int64_t tokens_per_rank = 0;  ///< a rank's share: divided by ulysses · context, rounded up
   std::int64_t valid = 0;            ///< of `tokens`, those that are no padding
-  /// Share of `count` micro-batches of `tokens` that the sequences fill: the largest sets the peak, all sequences
-  /// together the time.
+  /// Share of `count` micro-batches of `tokens` that the sequences fill: the largest sets the peak, all
+  /// sequences together the time.
   double filled = 1;
 };
 

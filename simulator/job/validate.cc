@@ -196,11 +196,7 @@ Status check_role(const Job& job, const Role& role) {
 
 /// Without an engine that packs, a role's micro-batches are run one by one.
 Status check_micro_batches(const Job& job, const Role& role) {
-  const bool padded =
-      !role.packed && std::all_of(job.engines.begin(), job.engines.end(), [](const Engine& engine) {
-        return engine.kind == EngineKind::transformers;
-      });
-  if (!padded) return {};
+  if (!lies_padded(job, role)) return {};
   const std::int64_t data = std::max<std::int64_t>(1, data_parallel_size(job, role));
   const std::int64_t sequences = job.batch.sequences() / data;
   if (sequences < 1)

@@ -84,14 +84,6 @@ Trainer::RoleProgram* Trainer::program(const std::string& role) {
   return found == programs_.end() ? nullptr : &found->second;
 }
 
-bool Trainer::padded(const Role& role) const {
-  if (role.loop != nullptr) return true;
-  // A batch that an engine made lies on the host and comes in micro-batches.
-  return !role.packed && role.sharding.kind != ShardingKind::megatron &&
-         std::all_of(job_.engines.begin(), job_.engines.end(),
-                     [](const Engine& engine) { return engine.kind == EngineKind::transformers; });
-}
-
 void Trainer::make_mask() {
   if (std::any_of(job_.roles.begin(), job_.roles.end(), [](const Role& r) { return r.attention_mask; }))
     experience_.mask =
@@ -105,7 +97,7 @@ void Trainer::complete(const Role& role, Verb verb) {
     if (!tensor.defined()) tensor = tape_.empty(shape, type, kGiven);
   };
   if (verb == Verb::generate) give(e.prompts, {e.batch, e.prompt}, DType::int64);
-  if (!padded(role) || (verb != Verb::forward && verb != Verb::train)) return;
+  if (!lies_padded(job_, role) || (verb != Verb::forward && verb != Verb::train)) return;
   give(e.sequences, {e.batch, length}, DType::int64);
   if (!e.mask.defined()) make_mask();
   if (verb == Verb::forward || job_.algorithm == Algorithm::sft || job_.algorithm == Algorithm::reward_model)
@@ -136,7 +128,7 @@ Status Trainer::build(const Action& action) {
   context.mini_batch = std::max<std::int64_t>(mini_batch_of(job_, *role) / data, 1);
   context.first_stream = static_cast<Stream>(1 + kStreamsARole * programs_.size());
   context.epochs = role->epochs > 0 ? role->epochs : job_.batch.epochs;
-  context.padded = padded(*role);
+  context.padded = lies_padded(job_, *role);
   context.repeat = repeat;
   context.algorithm = job_.algorithm;
   context.world = ranks_of(job_, *role);

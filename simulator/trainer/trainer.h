@@ -43,8 +43,6 @@ class Trainer {
   void experience();
   void forward(RoleProgram& program, const Role& acting, Output output);
   RoleProgram* program(const std::string& role);
-  /// Whether a role's batches are rectangles on the device, read by row.
-  bool padded(const Role& role) const;
   /// A mask of ones, when a model is given one.
   void make_mask();
   /// What `verb` reads and no action of the step has made comes from outside: it is there from now on.

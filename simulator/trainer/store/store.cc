@@ -44,12 +44,7 @@ Status Store::build_model() {
   model_->engine = &context_.engine;
   if (r.lora) {
     LoraSpec adapters = *r.lora;
-    if (adapters.targets.empty()) adapters.targets = default_lora_targets(r.model->family);
-    if (adapters.targets.empty())
-      return fail(Error{.message = "expected the modules that get adapters: PEFT has no default for models of type " +
-                                   r.model->family,
-                        .file = {},
-                        .key = "lora.targets"});
+    HEADROOM_ASSIGN(adapters.targets, lora_targets(r.lora->targets, r.model->family, "lora.targets"));
     tape::add_lora(*model_, adapters);
   }
   // gradient_checkpointing_enable() sees to it, with adapters or without.

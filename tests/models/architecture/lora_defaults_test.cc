@@ -7,14 +7,17 @@ namespace headroom {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 TEST(LoraDefaults, ArePeftsByTypeOfModel) {
-  EXPECT_THAT(default_lora_targets("qwen2"), ElementsAre("q_proj", "v_proj"));
-  EXPECT_THAT(default_lora_targets("gpt2"), ElementsAre("c_attn"));
-  EXPECT_THAT(default_lora_targets("phi"), ElementsAre("q_proj", "v_proj", "fc1", "fc2"));
-  EXPECT_THAT(default_lora_targets("deepseek_v2"), IsEmpty()) << "PEFT asks for targets";
-  EXPECT_THAT(default_lora_targets("no such type"), IsEmpty());
+  EXPECT_THAT(*lora_targets({}, "qwen2", "targets"), ElementsAre("q_proj", "v_proj"));
+  EXPECT_THAT(*lora_targets({}, "gpt2", "targets"), ElementsAre("c_attn"));
+  EXPECT_THAT(*lora_targets({}, "phi", "targets"), ElementsAre("q_proj", "v_proj", "fc1", "fc2"));
+  EXPECT_THAT(*lora_targets({"o_proj"}, "phi", "targets"), ElementsAre("o_proj")) << "what is named counts";
+  for (const char* family : {"deepseek_v2", "no such type"}) {
+    const auto none = lora_targets({}, family, "targets");
+    ASSERT_FALSE(none) << "PEFT asks for targets";
+    EXPECT_EQ(none.error().key, "targets");
+  }
 }
 
 }  // namespace
