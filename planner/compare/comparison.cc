@@ -83,11 +83,6 @@ double Row::reserved_error() const {
   return percent(peak_reserved, measured.peak_reserved);
 }
 
-double Row::seconds_error() const {
-  if (!measured.seconds || *measured.seconds <= 0) return 0;
-  return 100 * (spent.total() / *measured.seconds - 1);
-}
-
 std::vector<Row> compare(const Report& report, const Measured& measured) {
   std::vector<Row> rows;
   const ProcessPhase whole = whole_run(report);

@@ -21,7 +21,6 @@ struct Row {
   /// Signed, in percent of what was measured; -100 where nothing was predicted.
   double allocated_error() const;
   double reserved_error() const;
-  double seconds_error() const;  ///< 0 where no seconds were measured
 };
 
 /// Every measured phase with its prediction. Steps after the predicted ones are held against the last of

@@ -61,7 +61,6 @@ std::optional<Address> PinnedHostAllocator::take_from_host(Bytes bytes) {
   const auto address = host_.allocate(bytes);
   if (!address) return address;
   held_ += bytes;
-  peak_held_ = std::max(peak_held_, held_);
   return address;
 }
 
@@ -158,7 +157,6 @@ PinnedStatistics PinnedHostAllocator::statistics() const {
 }
 
 void PinnedHostAllocator::reset_peak() {
-  peak_held_ = held_;
   for (Statistic* s : {&allocations_, &allocated_bytes_}) s->peak = s->current;
   for (Bucket& bucket : buckets_)
     for (Statistic* s : {&bucket.active_requests, &bucket.active_bytes}) s->peak = s->current;

@@ -54,7 +54,6 @@ class PinnedHostAllocator {
   Bytes size(PinnedBlockId id) const { return blocks_[id].size; }
   Address address(PinnedBlockId id) const { return blocks_[id].address; }
   Bytes held() const { return held_; }  ///< host memory taken, with the whole reserve
-  Bytes peak_held() const { return peak_held_; }
   Bytes in_use() const { return in_use_; }  ///< in blocks not freed, or whose copies are not done
   PinnedStatistics statistics() const;
   void reset_peak();
@@ -91,7 +90,7 @@ class PinnedHostAllocator {
   std::deque<std::pair<EventToken, PinnedBlockId>> pending_;
   Address reserve_ = 0;
   Bytes reserve_left_ = -1;  ///< -1: not taken yet
-  Bytes held_ = 0, peak_held_ = 0, in_use_ = 0;
+  Bytes held_ = 0, in_use_ = 0;
   Statistic allocations_, allocated_bytes_;
 };
 

@@ -61,7 +61,7 @@ struct Settings : settings::TableSettings {
   bool kl_loss = false;
   std::string estimator = "gae", entropy;
   std::int64_t epochs = 1, freezing_steps = -1, save_steps = -1;
-  std::string pretrain, reward_pretrain, critic_pretrain, ref_pretrain, remote_rm, agent, loads_checkpoint;
+  std::string pretrain, reward_pretrain, critic_pretrain, ref_pretrain, remote_rm, agent;
   std::shared_ptr<const Architecture> model, ref_model, reward_model, critic_model;
 
   bool rl() const { return program == Program::rl; }

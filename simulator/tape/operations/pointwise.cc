@@ -13,7 +13,6 @@ const std::uint16_t kMul = operation_name("aten::mul"), kMulBackward = operation
 const std::uint16_t kDiv = operation_name("aten::div"), kDivBackward = operation_name("DivBackward0");
 const std::uint16_t kAdd = operation_name("aten::add"), kAddBackward = operation_name("AddBackward0");
 const std::uint16_t kSub = operation_name("aten::sub"), kSubBackward = operation_name("SubBackward0");
-const std::uint16_t kRsub = operation_name("aten::rsub"), kRsubBackward = operation_name("RsubBackward1");
 const std::uint16_t kNeg = operation_name("aten::neg"), kNegBackward = operation_name("NegBackward0");
 const std::uint16_t kPow = operation_name("aten::pow"), kPowBackward = operation_name("PowBackward0");
 const std::uint16_t kRsqrt = operation_name("aten::rsqrt"), kRsqrtBackward = operation_name("RsqrtBackward0");
@@ -248,9 +247,6 @@ Tensor div_scalar(Arg self) {
 }
 Tensor neg(Arg self) {
   return scaled(kNeg, kNegBackward, self);
-}
-Tensor rsub_scalar(Arg self) {
-  return scaled(kRsub, kRsubBackward, self);
 }
 
 Tensor add(Arg self, Arg other) {

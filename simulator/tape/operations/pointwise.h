@@ -26,7 +26,6 @@ Tensor div_scalar(Arg self);      ///< as mul_scalar
 Tensor add(Arg self, Arg other);  ///< backward passes the gradient on to both
 Tensor add_scalar(Arg self);      ///< also minus a scalar, scalar plus
 Tensor sub(Arg self, Arg other);  ///< backward: -g for other, first
-Tensor rsub_scalar(Arg self);     ///< scalar minus tensor
 Tensor neg(Arg self);
 Tensor pow(Arg self);    ///< by a scalar exponent; saves self
 Tensor rsqrt(Arg self);  ///< saves the result

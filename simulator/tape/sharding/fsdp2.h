@@ -61,7 +61,6 @@ class Fsdp2 : public ShardingRuntime {
     bool gathering = false;     ///< unsharded but not yet waited for
     bool unsharded = false;
     bool in_backward = false;  ///< its pre-backward has run, its post-backward has not
-    bool forward_requires_grad = false;
     std::vector<std::size_t> forward_order;  ///< its places in `post_forward_order_`, the latest last
   };
   class PostBackward;

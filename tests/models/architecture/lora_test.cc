@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include "models/sharding/fsdp.h"
 #include "tests/models/support/models.h"
 
 namespace headroom {
@@ -93,19 +92,12 @@ TEST(Lora, NamesTargetsThatMatchNothing) {
   EXPECT_EQ(model.tensors.size(), test::model_of(kQwen).tensors.size());
 }
 
-TEST(Lora, MakesEachAdapterAnFsdpUnitWhenLeavesAreWrapped) {
-  const Architecture model = adapted(test::kSmallLlama, {.rank = 4, .targets = {"q_proj"}});
-  const auto units = fsdp_units(model, {.layers = true, .trainable_leaves = true});
-  EXPECT_EQ(units.size(), 1U + 8U * 3U);
-  EXPECT_EQ(units[1].name, "model.layers.0");
-  EXPECT_EQ(units[2].name, "model.layers.0.self_attn.q_proj.lora_A.default");
-  EXPECT_EQ(units[2].elements, 4 * 64);
-}
-
 TEST(Freeze, StopsGradientsOfTheModulesNamed) {
   Architecture model = test::model_of(test::kSmallLlama);
   ASSERT_TRUE(freeze(model, {"embed_tokens", "layers.0"}));
-  const std::int64_t layer = fsdp_units(model, {})[1].elements;
+  std::int64_t layer = 0;
+  for (const Tensor& tensor : model.tensors)
+    if (tensor.place == Place::layer && tensor.layer == 0) layer += tensor.count();
   EXPECT_EQ(model.trainable_parameters(), model.parameters() - 1000 * 64 - layer);
   EXPECT_EQ(freeze(model, {"visual"}).error().key, "freeze");
 }
