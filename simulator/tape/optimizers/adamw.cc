@@ -12,6 +12,8 @@ namespace headroom::tape {
 namespace {
 
 const std::uint16_t kState = operation_name("adamw_state"), kSqrt = operation_name("aten::_foreach_sqrt"),
+                    kDecayed = operation_name("aten::_foreach_add"),
+                    kDescent = operation_name("aten::_foreach_add_"),
                     kLoopSqrt = operation_name("aten::sqrt"), kDiv = operation_name("aten::div"),
                     kNorm = operation_name("aten::_foreach_norm"), kStack = operation_name("aten::stack"),
                     kFusedStep = operation_name("aten::_fused_adamw_"),
@@ -43,6 +45,7 @@ constexpr std::int64_t kLeast8bit = 4096, kBlock8bit = 256, kCode8bit = 256;
 AdamW::AdamW(Tape& tape, std::vector<Tensor> parameters, const Form& form)
     : tape_(tape),
       parameters_(std::move(parameters)),
+      kind_(form.kind),
       implementation_(form.implementation),
       moments_(form.moments),
       master_bytes_(form.master_bytes),
@@ -53,6 +56,7 @@ void AdamW::create_states() {
 }
 
 void AdamW::make_states(bool only_with_gradients) {
+  if (kind_ == OptimizerKind::sgd) return;
   const ComponentScope component(tape_, Component::optimizer);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& p = parameters_[i];
@@ -98,6 +102,7 @@ Tensor AdamW::beside(const Tensor& parameter, const Shape& shape, DType dtype) {
 void AdamW::step() {
   const GradMode no_grad(tape_, false);
   const ComponentScope component(tape_, Component::temporaries);
+  if (kind_ == OptimizerKind::sgd) return descend();
   make_states(true);
   std::vector<Tensor> roots;
   Tensor quotient;
@@ -117,6 +122,22 @@ void AdamW::step() {
     adamw_work(tape_, step_name(implementation_), p, p.grad(), state.average, state.square_average);
   }
   while (!roots.empty()) roots.pop_back();
+}
+
+void AdamW::descend() {
+  std::vector<Tensor> decayed;
+  for (const Tensor& p : parameters_)
+    if (p->grad != nullptr && p->storage->device == Device::gpu) {
+      const Tensor gradient = p.grad();
+      decayed.push_back(elementwise(kDecayed, gradient.dtype(), {&gradient, &p}));
+    }
+  std::size_t next = 0;
+  for (const Tensor& p : parameters_) {
+    if (p->grad == nullptr || !tape_.wants_operations()) continue;
+    const Tensor& gradient = p->storage->device == Device::gpu ? decayed[next++] : p.grad();
+    Work(tape_, OperationKind::elementwise, kDescent).in(p).in(gradient).out(p).run();
+  }
+  while (!decayed.empty()) decayed.pop_back();
 }
 
 void AdamW::zero_grad() {

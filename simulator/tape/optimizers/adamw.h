@@ -13,11 +13,13 @@ namespace headroom::tape {
 /// first step. 8-bit states (parameters of 4,096 elements and more; smaller ones keep fp32): one byte an
 /// element, an fp32 maximum for each block of 256, two code books of 256 fp32 numbers for the whole
 /// optimizer; the update works in place. Source: bitsandbytes' optim/optimizer.py (Optimizer2State); no
-/// recording. TransformerEngine's FusedAdam has moments of a dtype of their own and what is missing of a master copy
-/// among its states.
+/// recording. TransformerEngine's FusedAdam has moments of a dtype of their own and what is missing of a
+/// master copy among its states. torch.optim.SGD without momentum is the same without states: weight decay
+/// adds the parameters to copies of the gradients, all at once (foreach), and the update works in place.
 class AdamW {
  public:
   struct Form {
+    OptimizerKind kind = OptimizerKind::adamw;
     OptimizerImplementation implementation = OptimizerImplementation::foreach_;
     std::optional<DType> moments;   ///< none: of the parameters
     std::int64_t master_bytes = 0;  ///< an element
@@ -41,12 +43,14 @@ class AdamW {
 
  private:
   void make_states(bool only_with_gradients);
+  void descend();
   void make_8bit_state(const Tensor& parameter, State& state);
   /// Memory where the parameter lies.
   Tensor beside(const Tensor& parameter, const Shape& shape, DType dtype);
 
   Tape& tape_;
   std::vector<Tensor> parameters_;
+  OptimizerKind kind_;
   OptimizerImplementation implementation_;
   std::optional<DType> moments_;
   std::int64_t master_bytes_;

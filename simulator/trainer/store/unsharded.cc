@@ -82,7 +82,7 @@ void UnshardedStore::build_optimizer() {
   const Optimizer& o = role().optimizer;
   optimizer_ = std::make_unique<tape::AdamW>(
       tape_, std::move(optimized),
-      tape::AdamW::Form{.implementation = o.implementation, .moments = o.states, .master_bytes = o.master_bytes});
+      tape::AdamW::Form{.kind = o.kind, .implementation = o.implementation, .moments = o.states, .master_bytes = o.master_bytes});
 }
 
 void UnshardedStore::create_states() {
