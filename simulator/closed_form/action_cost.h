@@ -17,6 +17,7 @@ struct ActionCost {
   Breakdown host_at_peak, host_held;
   Seconds seconds;
   bool empties_cache = false;
+  Bytes cached = 0;  ///< of what it takes after emptying the cache, kept by the allocator
 };
 
 }  // namespace headroom::closed_form

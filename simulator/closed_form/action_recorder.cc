@@ -129,6 +129,7 @@ Result<RecordedAction> ActionRecorder::act(const Action& action, int step) {
   out.work = program_->timed.work();
   out.seconds = program_->timed.take_seconds();
   out.empties_cache = program_->noting.take_emptied();
+  if (out.empties_cache) out.cached = memory.reserved() - memory.live();
   return out;
 }
 
@@ -150,6 +151,7 @@ ActionCost cost_of(const RecordedAction& action) {
   out.host_held = action.host_held;
   out.seconds = action.seconds;
   out.empties_cache = action.empties_cache;
+  out.cached = action.cached;
   return out;
 }
 

@@ -24,7 +24,7 @@ class FoldedTrainer final : public TrainerProcess {
     pairs_ = cost.has_value();
     if (!cost) return {};
     books_.reach(cost->at_peak, cost->active_rise, cost->host_at_peak);
-    books_.hold(cost->held, cost->host_held, cost->empties_cache);
+    books_.hold(cost->held, cost->host_held, cost->empties_cache, cost->cached);
     seconds_ += cost->seconds;
     return {};
   }

@@ -169,6 +169,7 @@ std::optional<ActionCost> folded(const LayerFold& fold, const RecordedAction& fe
   out.host_held = line.at(few.host_held, more.host_held);
   out.seconds = seconds_of(line, few, more);
   out.empties_cache = few.empties_cache;
+  out.cached = line.at(few.cached, more.cached);
   return out;
 }
 

@@ -25,6 +25,7 @@ struct RecordedAction {
   Seconds seconds;
   LaunchQueue::Work work;  ///< of host and device in them
   bool empties_cache = false;
+  Bytes cached = 0;
 };
 
 /// A job's trainer actions over counted blocks, on one rank.

@@ -59,7 +59,7 @@ class RecalledTrainer final : public TrainerProcess {
     if (real != nullptr) unit->left = left_by(*real, cost, action.verb == Verb::train);
     unit->held = cost.held;
     unit->host_held = cost.host_held;
-    books_.hold(live(), host(), cost.empties_cache || !keeps_cache());
+    books_.hold(live(), host(), cost.empties_cache || !keeps_cache(), keeps_cache() ? cost.cached : 0);
     seconds_ += seconds;
     return {};
   }

@@ -14,10 +14,10 @@ void TrainerBooks::reach(const Breakdown& peak, Bytes active_rise, const Breakdo
   piece_.peak.reserved = std::max(piece_.peak.reserved, reserved_);
 }
 
-void TrainerBooks::hold(const Breakdown& live, const Breakdown& host, bool emptied_cache) {
+void TrainerBooks::hold(const Breakdown& live, const Breakdown& host, bool emptied_cache, Bytes cached) {
   live_ = live;
   host_ = host;
-  reserved_ = emptied_cache ? live_.total() : std::max(reserved_, live_.total());
+  reserved_ = emptied_cache ? live_.total() + cached : std::max(reserved_, live_.total());
 }
 
 TrainerProcess::Piece TrainerBooks::take_piece() {

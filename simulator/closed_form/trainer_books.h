@@ -10,8 +10,8 @@ class TrainerBooks {
   /// An action's highest moment: live bytes on the device, bytes beyond those held before it that were live
   /// or freed but not yet available, host bytes.
   void reach(const Breakdown& peak, Bytes active_rise, const Breakdown& host_peak);
-  /// What is held after it.
-  void hold(const Breakdown& live, const Breakdown& host, bool emptied_cache);
+  /// What is held after it; `cached` beside it, where it emptied the cache before its end.
+  void hold(const Breakdown& live, const Breakdown& host, bool emptied_cache, Bytes cached = 0);
 
   TrainerProcess::State now() const { return {.allocated = live_, .reserved = reserved_, .host = host_}; }
   const Breakdown& live() const { return live_; }

@@ -75,8 +75,9 @@ std::vector<Case> cases() {
   for (const char* example :
        {"chatlearn/qwen2.5-7b-grpo-packed-12xh100.yaml", "easyr1/qwen2.5-7b-grpo-8xh100.yaml",
         "easyr1/qwen2.5-1.5b-grpo-lora-2xa100.yaml", "nemo-rl/qwen2.5-7b-grpo-tp2-8xh100.yaml",
-        "openrlhf/llama-3.1-8b-ppo-8xh100.sh", "verl/llama-3.1-8b-ppo-8xh100.yaml",
-        "verl/qwen2.5-1.5b-ppo-v0.5-4xa100.yaml", "verl/qwen2.5-7b-grpo-lora-2xa100.yaml"})
+        "nemo-rl/qwen3-8b-grpo-async-2x8xh100.yaml", "openrlhf/llama-3.1-8b-ppo-8xh100.sh",
+        "verl/llama-3.1-8b-ppo-8xh100.yaml", "verl/qwen2.5-1.5b-ppo-v0.5-4xa100.yaml",
+        "verl/qwen2.5-7b-grpo-lora-2xa100.yaml"})
     out.push_back({example, {}});
   out.push_back({"easyr1/qwen2.5-7b-grpo-8xh100.yaml", {"algorithm.adv_estimator=gae"}});
   const std::string actor = kActor;
