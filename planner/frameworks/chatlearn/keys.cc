@@ -92,6 +92,13 @@ constexpr Row<Model> kTrained[] = {
     none<Model>("optimizer"),
 };
 
+/// Of a model that does not learn, before the rows of all: what only gradients and a backward would feel.
+constexpr Row<Model> kFrozen[] = {
+    none<Model>("use_distributed_optimizer"), none<Model>("gradient_accumulation_fusion"), none<Model>("deallocate_pipeline_outputs"),
+    none<Model>("recompute_granularity"), none<Model>("recompute_method"), none<Model>("recompute_num_layers"),
+    none<Model>("recompute_modules"),
+};
+
 constexpr Row<Model> kEngine[] = {
     {.key = "tensor_model_parallel_size", .member = [](Model& m) -> std::int64_t& { return m.engine_tensor; }, .fallback = "1", .least = 1},
     {.key = "gpu_memory_utilization", .member = [](Model& m) -> double& { return m.utilization; }, .fallback = "0.8"},
@@ -110,7 +117,7 @@ constexpr Row<Settings> kOthers[] = {none<Settings>("models.reward", "rules on t
 
 template <typename Visit>
 void visit_model(const Settings& s, const std::string& at, Model& model, bool trains, Visit visit) {
-  if (trains) visit(at, std::span<const Row<Model>>(kTrained), model);
+  visit(at, trains ? std::span<const Row<Model>>(kTrained) : std::span<const Row<Model>>(kFrozen), model);
   visit(at, std::span<const Row<Model>>(kModel), model);
   visit(at, std::span<const Row<Model>>(kPasses), model);
   visit(at, s.megatron ? std::span<const Row<Model>>(kMegatron) : std::span<const Row<Model>>(kFsdp), model);
