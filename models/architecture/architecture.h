@@ -48,10 +48,14 @@ struct Attention {
   bool qkv_bias = false;
   bool output_bias = false;
   Norm query_norm, key_norm;        ///< Qwen3, Gemma 3, OLMo 2 (size = head_dim or the whole projection)
+  Norm value_norm;                  ///< Gemma 4: on each value head, without a weight
   std::int64_t sliding_window = 0;  ///< tokens; 0: full attention
   bool sinks = false;               ///< GPT-OSS: one learned logit a head
   double softcap = 0;               ///< Gemma 2: tanh cap on the scores (eager attention)
   bool gated = false;               ///< Qwen3-Next: queries are projected with a gate on the result
+  bool key_is_value = false;        ///< Gemma 4: values are the keys' projection; they have none of their own
+  /// Gemma 4: keys and values are those of the last layer of its kind (full, sliding) that projects them.
+  bool borrows = false;
   // latent attention; 0 otherwise
   std::int64_t query_rank = 0, kv_rank = 0, nope_dim = 0, rope_dim = 0;
   friend bool operator==(const Attention&, const Attention&) = default;
@@ -130,6 +134,10 @@ struct Layer {
   Attention attention;  ///< without heads where another mixer stands
   StateMixer state;     ///< without heads where attention stands
   Mlp mlp;
+  /// Gemma 4: width of the layer's own embedding of each token, which gates the hidden state, is projected to it and
+  /// added through `token_norm`; 0: none.
+  std::int64_t token_width = 0;
+  Norm token_norm;
   friend bool operator==(const Layer&, const Layer&) = default;
 };
 
@@ -147,6 +155,7 @@ struct Decoder {
   PositionKind position = PositionKind::rotary;
   bool tied_embeddings = false;
   bool head_bias = false;
+  std::int64_t token_rows = 0;     ///< rows of the table of layers' own embeddings (Layer::token_width); 0: none
   double embedding_scale = 1;  ///< Gemma multiplies embeddings (an extra tensor)
   double logits_softcap = 0;   ///< Gemma 2
   double dropout = 0;          ///< residual dropout of the family's default config (OPT, GPT-2: 0.1)
@@ -175,6 +184,16 @@ struct VisionTower {
   bool pooling_head = false;
 };
 
+/// A tower for sound in front of the decoder, of which the weights are known; `blocks` is 0 when there is none.
+struct SoundTower {
+  std::int64_t blocks = 0, hidden = 0, heads = 0;
+  std::int64_t kernel = 0;  ///< of each block's convolution over time
+  struct Channels {
+    std::int64_t first = 0, second = 0;
+  } channels;               ///< of the two convolutions in front
+  std::int64_t output = 0;  ///< width of what it gives
+};
+
 // --- Weights ---------------------------------------------------------------------------------------------
 
 /// Which dimension tensor parallelism cuts: of a linear's weight [out, in], or of its bias. Routed experts
@@ -188,7 +207,7 @@ enum class Split {
 };
 
 /// Where in the pipeline a weight lives.
-enum class Place { embedding, layer, final_norm, head, vision };
+enum class Place { embedding, layer, final_norm, head, vision };  ///< vision: towers, for sound too
 
 /// What module holds a tensor: decides what adapters attach to and what is quantised.
 enum class TensorRole {
@@ -234,6 +253,7 @@ struct Architecture {
   std::int64_t labels = 0;  ///< rows of the head when it is no language model's
   Decoder decoder;
   VisionTower vision;
+  SoundTower sound;
   std::vector<Tensor>
       tensors;  ///< in Transformers' order of named parameters; tied tensors listed once more with tied_to
   std::string layer_class;  ///< decoder layer class, the default wrapping unit: LlamaDecoderLayer …

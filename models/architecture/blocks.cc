@@ -116,8 +116,9 @@ void write_attention(TensorWriter& out, std::string_view module, const Attention
   const std::int64_t keys = attention.kv_heads * attention.head_dim;
   const std::string at = std::string(module) + ".";
   out.linear(at + "q_proj", (attention.gated ? 2 : 1) * queries, hidden, Split::column, attention.qkv_bias);
-  out.linear(at + "k_proj", keys, hidden, Split::qkv, attention.qkv_bias);
-  out.linear(at + "v_proj", keys, hidden, Split::qkv, attention.qkv_bias);
+  if (!attention.borrows) out.linear(at + "k_proj", keys, hidden, Split::qkv, attention.qkv_bias);
+  if (!attention.borrows && !attention.key_is_value)
+    out.linear(at + "v_proj", keys, hidden, Split::qkv, attention.qkv_bias);
   out.linear(at + std::string(output), hidden, queries, Split::row, attention.output_bias);
   out.norm(at + "q_norm", attention.query_norm);
   out.norm(at + "k_norm", attention.key_norm);

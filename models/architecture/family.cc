@@ -20,6 +20,8 @@ namespace headroom {
   ENTRY(kGemma2)                 \
   ENTRY(kGemma3)                 \
   ENTRY(kGemma3Text)             \
+  ENTRY(kGemma4)                 \
+  ENTRY(kGemma4Text)             \
   ENTRY(kGlm)                    \
   ENTRY(kGlm4)                   \
   ENTRY(kGlm4Moe)                \

@@ -5,7 +5,7 @@
 namespace headroom {
 
 Bytes kv_bytes_per_token(const Attention& attention, const KvCache& cache) {
-  if (attention.heads == 0) return 0;
+  if (attention.heads == 0 || attention.borrows) return 0;
   if (attention.kind == AttentionKind::latent)
     return bytes_of(cache.dtype, attention.kv_rank + attention.rope_dim);
   const std::int64_t heads = std::max<std::int64_t>(1, attention.kv_heads / cache.tensor);

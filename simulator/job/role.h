@@ -25,6 +25,9 @@ struct Precision {
   DType reduce = DType::fp32;      ///< of gradient reduction
   bool gradient_scaler = false;    ///< fp16 loss scaling
   std::int64_t skipped_steps = 0;  ///< the first steps overflow and are skipped, while the loss scale falls
+  /// Storage of frozen linear weights under adapters: nf4, bitsandbytes' four bits with two levels of scales (QLoRA);
+  /// none: as `weights`. The head, embeddings and norms stay as they are.
+  std::optional<DType> frozen;
   bool operator==(const Precision&) const = default;
 };
 

@@ -110,6 +110,9 @@ Status check_loop(const Job& job, const Role& role) {
   const std::string at = "roles." + role.name;
   const ShardingKind kind = role.sharding.kind;
   const bool megatron = kind == ShardingKind::megatron;
+  if (megatron && role.model->decoder.token_rows > 0)
+    return bad(at + ".model", "expected a model of layers that Megatron-Core has, found embeddings for each layer (" +
+                                  role.model->family + ")");
   if (role.loop != nullptr && megatron)
     return bad(at + ".sharding.kind",
                fmt::format("expected any sharding but megatron: trainer {} passes rectangles, found {}",
@@ -145,12 +148,27 @@ Status check_dealt_experts(const Role& role, std::int64_t ranks, const std::stri
   return {};
 }
 
+/// Weights in four bits are frozen ones under adapters, of a model that no runtime shards.
+Status check_frozen(const Role& role) {
+  if (!role.precision.frozen) return {};
+  const std::string at = "roles." + role.name + ".precision.frozen";
+  if (*role.precision.frozen != DType::nf4)
+    return bad(at, fmt::format("expected nf4, found {}", name(*role.precision.frozen)));
+  if (!role.lora && role.trained) return bad(at, "expected adapters (lora) beside weights in four bits, found none");
+  const ShardingKind kind = role.sharding.kind;
+  if (kind != ShardingKind::none && kind != ShardingKind::data_parallel)
+    return bad(at, fmt::format("expected sharding none or data_parallel beside weights in four bits, found {}",
+                               enum_name(kind)));
+  return {};
+}
+
 Status check_role(const Job& job, const Role& role) {
   const std::string at = "roles." + role.name;
   const Parallel& parallel = role.parallel;
   if (role.model == nullptr) return bad(at + ".model", "expected a model, found none");
   HEADROOM_TRY(check_attention_kernel(role));
   HEADROOM_TRY(check_loop(job, role));
+  HEADROOM_TRY(check_frozen(role));
   const Decoder& decoder = role.model->decoder;
   if (decoder.position == PositionKind::learned && job.batch.sequence_length() > decoder.max_positions)
     return bad("batch",

@@ -1,6 +1,7 @@
 #include "simulator/tape/modules/block_decoder.h"
 
 #include <algorithm>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/in_place.h"
 #include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/views.h"
 
 namespace headroom::tape {
 namespace {
@@ -28,7 +30,7 @@ BlockDecoder::BlockDecoder(Tape& tape, const Architecture& architecture, const D
   body_module_ = intern(body);
   embedding_module_ = intern(embedding);
   logits_scaled_ = form.logits_scaled;
-  build_vision();
+  build_towers(false);
   register_parameter(*this, embedding + ".weight", embedding_, {decoder_.vocabulary, decoder_.hidden}, -1);
   if (form.scale_buffer) {
     scale_ = tape_.empty({}, options_.dtype, kScale);
@@ -46,6 +48,8 @@ BlockDecoder::BlockDecoder(Tape& tape, const Architecture& architecture, const D
   final_norm_.build(*this, body + "." + std::string(form.final_norm), decoder_.final_norm, -1);
   final_norm_.form = norm_form(form);
   if (!form.rotary_first) build_rotary();
+  token_inputs_.build(*this, body);
+  build_towers(true);
   Tensor compared;
   for (const RotaryEmbedding& rotary : rotary_)
     if (rotary.frequencies.defined()) compared = rotary.initialise(*this);
@@ -73,11 +77,23 @@ void BlockDecoder::share_tokens() {
   }
 }
 
-void BlockDecoder::build_vision() {
+/// Weights of towers for images and sound, those listed before the decoder's or those `behind` them.
+void BlockDecoder::build_towers(bool behind) {
+  bool passed = false;
   for (const headroom::Tensor& tensor : architecture_.tensors) {
-    if (tensor.place != Place::vision || tensor.buffer || !tensor.tied_to.empty()) continue;
-    register_parameter(*this, tensor.name, vision_.emplace_back(), Shape::contiguous(tensor.shape), -1);
+    passed = passed || tensor.place != Place::vision;
+    if (passed != behind || tensor.place != Place::vision || tensor.buffer || !tensor.tied_to.empty()) continue;
+    register_parameter(*this, tensor.name, towers_.emplace_back(), Shape::contiguous(tensor.shape), -1);
   }
+}
+
+/// Whether later layers of this one's kind take its keys and values: the last that makes some.
+bool BlockDecoder::lends(int index) const {
+  const auto borrows = [this](std::int64_t i) { return decoder_.layer(i).attention.borrows; };
+  if (borrows(index)) return false;
+  for (int i = index + 1; i < decoder_.layers; ++i)
+    if (slides(i) == slides(index)) return borrows(i);
+  return false;
 }
 
 void BlockDecoder::build_layer(DecoderLayer& own, int index) {
@@ -98,6 +114,10 @@ void BlockDecoder::build_layer(DecoderLayer& own, int index) {
         own.state.build(*this, spec.mixer, spec.state, name + "." + std::string(form_.state), index);
       continue;
     }
+    if (part == 'T') {
+      own.token.build(*this, spec, norm_form(form_), name, index);
+      continue;
+    }
     if (part == 'm') {
       if (spec.mlp.kind == MlpKind::none) continue;
       own.mlp.build(*this, form_, spec.mlp, name + "." + std::string(form_.mlp), index);
@@ -112,12 +132,16 @@ void BlockDecoder::build_layer(DecoderLayer& own, int index) {
 
 void BlockDecoder::build_rotary() {
   if (!makes_rotary()) return;
-  std::int64_t turned = form_.alibi_in_mask ? decoder_.attention().head_dim : 0;
-  for (const LayerGroup& group : decoder_.groups) turned = std::max(turned, group.layer.attention.rotary_dim);
-  const std::string name = std::string(form_.body) + ".rotary_emb";
-  rotary_[0].build(*this, name, turned);
   two_rotaries_ = form_.two_rotaries && kinds_[0] && kinds_[1];
-  if (two_rotaries_) rotary_[1].build(*this, name, turned);
+  std::int64_t turned[2] = {form_.alibi_in_mask ? decoder_.attention().head_dim : 0, 0};
+  for (const LayerGroup& group : decoder_.groups) {
+    const Attention& attention = group.layer.attention;
+    std::int64_t& widest = turned[two_rotaries_ && attention.sliding_window > 0 ? 1 : 0];
+    widest = std::max(widest, attention.rotary_dim);
+  }
+  const std::string name = std::string(form_.body) + ".rotary_emb";
+  rotary_[0].build(*this, name, turned[0]);
+  if (two_rotaries_) rotary_[1].build(*this, name, turned[1]);
 }
 
 std::int64_t BlockDecoder::window() const {
@@ -162,8 +186,10 @@ Tensor BlockDecoder::hidden_states(const ModelInput& input) {
   const ModuleScope body(tape_, body_module_);
   Tensor embeddings;
   Tensor hidden = embed_tokens(input, embeddings);
+  Tensor visible, alibi, token_inputs;
+  if (token_inputs_.present()) token_inputs = token_inputs_(input.ids, embeddings);
   if (options_.token_ranks > 1) embeddings = hidden = scatter_tokens(std::move(hidden), options_.token_ranks);
-  Tensor visible, alibi;
+  const auto shared_keys = std::make_shared<SharedKeys>();
   if (decoder_.position == PositionKind::alibi) {
     const Shape tokens{input.ids.size(0), input.ids.size(1)};
     visible = input.attention_mask.defined() ? input.attention_mask : fill(tape_, tokens, DType::int64);
@@ -201,11 +227,25 @@ Tensor BlockDecoder::hidden_states(const ModelInput& input) {
     const DecoderLayer& layer = layers_[static_cast<std::size_t>(i)];
     const Positions& shared = kinds[slides(i) ? 1 : 0];
     KvCache* cache = input.cache;
-    hidden = run_layer(i, hidden, {shared.sin, shared.cos, positions, shared.mask},
-                       [this, &layer, i, cache](const Tensor& in, std::span<const Tensor> kept) {
-                         return run(layer, in, {kept[1], kept[0], kept[3], cache, i, in.size(1)});
-                       });
+    std::vector<Tensor> captured = {shared.sin, shared.cos, positions, shared.mask};
+    if (token_inputs.defined()) captured.push_back(select(token_inputs, 2, i));
+    // Layers that borrow hold what is shared until they are through their backward. A lender's graph is held by what it
+    // lends, so it must not hold that.
+    const bool borrows = decoder_.layer(i).attention.borrows;
+    hidden = run_layer(
+        i, hidden, std::move(captured),
+        [this, &layer, i, cache, lends = lends(i), held = borrows ? shared_keys : nullptr,
+         lent = std::weak_ptr(shared_keys)](const Tensor& in, std::span<const Tensor> kept) {
+          SharedKeys nobodys;
+          const auto shared_by = lent.lock();
+          const LayerInput given{kept[1],       kept[0], kept[3], cache, i, in.size(1),
+                                 shared_by ? shared_by.get() : &nobodys, lends};
+          Tensor out = run(layer, in, given);
+          if (layer.token.present()) out = layer.token(std::move(out), kept[4]);
+          return out;
+        });
   }
+  token_inputs.reset();
   hidden = final_norm_(hidden);
   if (options_.token_ranks > 1) hidden = gather_tokens(std::move(hidden), options_.token_ranks);
   if (form_.early_positions)

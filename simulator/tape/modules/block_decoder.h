@@ -12,6 +12,7 @@
 #include "simulator/tape/modules/model.h"
 #include "simulator/tape/modules/rotary.h"
 #include "simulator/tape/modules/state_layer.h"
+#include "simulator/tape/modules/token_inputs.h"
 
 namespace headroom::tape {
 
@@ -30,6 +31,7 @@ class BlockDecoder : public Model {
     StateLayer state;  ///< where the mixer is not attention
     DecoderMlp mlp;
     NormLayer norms[4];  ///< before attention, before MLP, behind attention, behind MLP
+    LayerTokenInput token;
     std::uint32_t module = 0;
   };
   /// What layers of one kind (full, sliding) share in a forward.
@@ -38,12 +40,13 @@ class BlockDecoder : public Model {
     bool used = false;
   };
 
-  void build_vision();
+  void build_towers(bool behind);
   void build_layer(DecoderLayer& own, int index);
   void build_rotary();
   void share_tokens();
   bool makes_rotary() const { return decoder_.position == PositionKind::rotary || form_.alibi_in_mask; }
   bool slides(int index) const { return decoder_.layer(index).attention.sliding_window > 0; }
+  bool lends(int index) const;
   std::int64_t window() const;
   Tensor embed_tokens(const ModelInput& input, Tensor& embeddings);
   Positions positions_for(bool sliding, const ModelInput& input, const Tensor& positions, DType dtype);
@@ -60,7 +63,8 @@ class BlockDecoder : public Model {
   const DecoderForm& form_;
   Tensor handed_out_;  ///< eager probabilities in the latest layer's result, until the next layer returns
   Tensor embedding_, scale_;
-  std::deque<Tensor> vision_;
+  std::deque<Tensor> towers_;
+  TokenInputs token_inputs_;
   std::uint32_t body_module_ = 0, embedding_module_ = 0;
   std::vector<DecoderLayer> layers_;
   NormLayer embedding_norm_, final_norm_;

@@ -41,10 +41,12 @@ bool DecoderAttention::build(Model& model, const DecoderForm& form, char part, c
       query_.build(model, at(form.query), (a.gated ? 2 : 1) * queries, hidden_, a.qkv_bias, index);
       return true;
     case 'k':
-      key_.build(model, at(form.key), keys, hidden_, a.qkv_bias, index);
+      if (!a.borrows) key_.build(model, at(form.key), keys, hidden_, a.qkv_bias, index);
       return true;
     case 'v':
-      value_.build(model, at(form.value), keys, hidden_, a.qkv_bias, index);
+      if (a.value_norm.present()) value_norm_.build(model, at("v_norm"), a.value_norm, index);
+      value_norm_.form = norm_form(form);
+      if (!a.borrows && !a.key_is_value) value_.build(model, at(form.value), keys, hidden_, a.qkv_bias, index);
       return true;
     case 'f':
       packed_.build(model, at(form.qkv), queries + 2 * keys, hidden_, a.qkv_bias, index);
@@ -63,7 +65,7 @@ bool DecoderAttention::build(Model& model, const DecoderForm& form, char part, c
       query_norm_.form = norm_form(form);
       return true;
     case 'K':
-      if (a.key_norm.present()) key_norm_.build(model, at(form.key_norm), a.key_norm, index);
+      if (a.key_norm.present() && !a.borrows) key_norm_.build(model, at(form.key_norm), a.key_norm, index);
       key_norm_.form = norm_form(form);
       return true;
     default:
@@ -128,12 +130,24 @@ DecoderAttention::Heads DecoderAttention::project(const Tensor& hidden) const {
   }
   const NormLayer none;
   heads.query = split_heads(query_(hidden), form_->late_norms ? none : query_norm_);
-  heads.key = split_heads(key_(hidden), form_->late_norms ? none : key_norm_);
-  heads.value = split_heads(value_(hidden), none);
+  Tensor key = key_(hidden);
+  if (spec_.key_is_value) heads.value = split_heads(key, value_norm_);
+  heads.key = split_heads(std::move(key), form_->late_norms ? none : key_norm_);
+  if (!spec_.key_is_value) heads.value = split_heads(value_(hidden), value_norm_);
   if (form_->late_norms) {
     heads.query = query_norm_(heads.query);
     heads.key = key_norm_(heads.key);
   }
+  return heads;
+}
+
+/// Queries alone are made and turned; keys and values are another layer's.
+DecoderAttention::Heads DecoderAttention::project_borrowed(const Tensor& hidden, const LayerInput& input) const {
+  const std::size_t kind = spec_.sliding_window > 0 ? 1 : 0;
+  Heads heads;
+  heads.query = apply_rotary(split_heads(query_(hidden), query_norm_), input.cos, input.sin);
+  heads.key = input.shared_keys->key[kind];
+  heads.value = input.shared_keys->value[kind];
   return heads;
 }
 
@@ -276,11 +290,13 @@ Tensor DecoderAttention::operator()(const ModelOptions& options, const Tensor& h
   Heads heads;
   if (spec_.kind == AttentionKind::latent) {
     heads = project_latent(hidden, input);
+  } else if (spec_.borrows) {
+    heads = project_borrowed(hidden, input);
   } else {
     heads = project(hidden);
     if (spec_.rotary_dim > 0) rotate(form_->rotary, heads.query, heads.key, input.cos, input.sin, heads.held);
   }
-  if (input.cache != nullptr && spec_.kind != AttentionKind::latent) {
+  if (input.cache != nullptr && spec_.kind != AttentionKind::latent && !spec_.borrows) {
     const auto layer = static_cast<std::size_t>(input.index);
     if (spec_.sliding_window > 0) {
       input.cache->slide(tape, layer, heads.key, heads.value, spec_.sliding_window);
@@ -289,6 +305,11 @@ Tensor DecoderAttention::operator()(const ModelOptions& options, const Tensor& h
       heads.key = input.cache->layers[layer].keys;
       heads.value = input.cache->layers[layer].values;
     }
+  }
+  if (input.lends) {
+    const std::size_t kind = spec_.sliding_window > 0 ? 1 : 0;
+    input.shared_keys->key[kind] = heads.key;
+    input.shared_keys->value[kind] = heads.value;
   }
   Tensor out = attend(options, heads, input.mask, weights);
   out = reshape(std::move(out), {batch, tokens, -1});

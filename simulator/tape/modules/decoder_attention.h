@@ -9,12 +9,19 @@
 
 namespace headroom::tape {
 
+/// Keys and values that later layers of a kind (full, sliding) take instead of making their own (Gemma 4).
+struct SharedKeys {
+  Tensor key[2], value[2];  ///< of full and of sliding layers
+};
+
 /// What a layer is given beside its hidden states.
 struct LayerInput {
   const Tensor &cos, &sin, &mask;
   KvCache* cache = nullptr;
   int index = 0;
   std::int64_t tokens = 0;  ///< of a sequence
+  SharedKeys* shared_keys = nullptr;  ///< where layers of the model borrow
+  bool lends = false;                 ///< this one's are taken
   bool decoding() const { return cache != nullptr && tokens == 1; }
 };
 
@@ -43,6 +50,7 @@ class DecoderAttention {
   bool norms_whole() const { return query_norm_.norm.size != spec_.head_dim && !form_->norms_by_head; }
   Tensor split_heads(Tensor projected, const NormLayer& norm) const;
   Heads project(const Tensor& hidden) const;
+  Heads project_borrowed(const Tensor& hidden, const LayerInput& input) const;
   Heads project_gated(const Tensor& hidden) const;
   Heads unpack(Tensor packed) const;
   Heads project_latent(const Tensor& hidden, const LayerInput& input) const;
@@ -55,7 +63,7 @@ class DecoderAttention {
   bool dropout_ = false;  ///< of eager attention's probabilities
   LinearLayer query_, key_, value_, packed_, output_;
   LinearLayer query_down_, kv_down_, kv_up_;  ///< latent attention; `query_` is then the way up
-  NormLayer query_norm_, key_norm_;
+  NormLayer query_norm_, key_norm_, value_norm_;
   Tensor sinks_;  ///< [heads] or undefined
   std::uint32_t module_ = 0;
 };

@@ -46,7 +46,7 @@ struct DecoderForm {
   /// Modules of a layer in the order of their making: q k v o projections, f the fused one, L latent
   /// attention, S sinks, Q K norms; g u d gate, up, down (G: gate and up in one), m the MLP whatever it is, e
   /// experts, r router, s shared expert, x its gate, l projections to and from the experts' own width; 1 and
-  /// 2 norms before attention and MLP, 3 and 4 norms behind them. Another mixer stands where attention's
+  /// 2 norms before attention and MLP, 3 and 4 norms behind them; T what takes the layer's own embedding of a token (Gemma 4). Another mixer stands where attention's
   /// first part would.
   std::string_view order = "qkvoQKm12";
   std::string_view experts_order = "re", mlp_order = "gud", router_module = "gate";

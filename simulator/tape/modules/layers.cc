@@ -23,7 +23,9 @@ Tensor rms_norm(const NormLayer& layer, const Tensor& input) {
   Tensor scale = rsqrt(std::move(shifted));
   hidden = mul(hidden, std::move(scale));
   Tensor out;
-  if (layer.form == NormForm::late_cast) {
+  if (!layer.norm.weight) {
+    out = to(hidden, dtype);
+  } else if (layer.form == NormForm::late_cast) {
     out = to(mul(layer.weight, hidden), dtype);
   } else {
     Tensor narrow = to(hidden, dtype);
@@ -88,8 +90,18 @@ void LinearLayer::build(Model& model, const std::string& name, std::int64_t out,
   owner = &model;
   module = model.intern(name);
   model.linears().push_back({name, this, layer});
-  register_parameter(model, name + ".weight", weight, {out, in}, layer);
+  register_weight(model, name + ".weight", {out, in}, layer);
   if (with_bias) register_parameter(model, name + ".bias", bias, {out}, layer);
+}
+
+/// bitsandbytes replaces every linear of the body; heads keep their dtype.
+void LinearLayer::register_weight(Model& model, const std::string& name, const Shape& shape, int layer) {
+  const ModelOptions& options = model.options();
+  const bool head = name.starts_with("v_head");
+  if (!options.frozen || head) return register_parameter(model, name, weight, shape, layer);
+  register_parameter(model, name, weight, shape, layer, *options.frozen);
+  scales = std::make_unique<FourBitScales>(model.tape(), weight.elements());
+  for (Tensor* tensor : scales->tensors()) model.register_buffer(*tensor);
 }
 
 /// The adapter's branch runs in its own dtype on a cast of the input.
@@ -112,7 +124,9 @@ Tensor LinearLayer::operator()(Arg input) const {
   const ModuleScope scope(tape, module);
   return between_hooks(module_hooks(*owner), module, input, [&](const Tensor& x) {
     const Tensor in = gathers > 1 ? gather_tokens(x, gathers) : x;
-    Tensor out = product ? linear_by_product(in, weight, bias) : linear(in, weight, bias);
+    Tensor out = scales    ? linear_four_bit(in, weight, *scales, bias)
+                 : product ? linear_by_product(in, weight, bias)
+                           : linear(in, weight, bias);
     if (lora) out = adapted(in, std::move(out));
     return scatters > 1 ? scatter_tokens(std::move(out), scatters) : out;
   });

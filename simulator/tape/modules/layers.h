@@ -6,6 +6,7 @@
 
 #include "simulator/tape/modules/decoder_form.h"
 #include "simulator/tape/modules/model.h"
+#include "simulator/tape/operations/four_bit.h"
 
 namespace headroom::tape {
 
@@ -22,6 +23,7 @@ struct LinearLayer {
   Tensor weight;  ///< [out, in]; transposed: [in, out]
   Tensor bias;    ///< [out] or undefined
   std::unique_ptr<LoraPair> lora;
+  std::unique_ptr<FourBitScales> scales;  ///< of a weight in four bits
   std::uint32_t module = 0;
   const Model* owner = nullptr;
   bool transposed = false;
@@ -32,6 +34,7 @@ struct LinearLayer {
   void build(Model& model, const std::string& name, std::int64_t out, std::int64_t in, bool with_bias,
              int layer);
   Tensor operator()(Arg input) const;
+  void register_weight(Model& model, const std::string& name, const Shape& shape, int layer);
   /// PEFT's Linear.forward: `result` of the base layer and the adapter's branch.
   Tensor adapted(const Tensor& input, Tensor result) const;
 };

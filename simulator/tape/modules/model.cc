@@ -100,9 +100,10 @@ Model::Model(Tape& tape, const Architecture& architecture, std::string path, con
   if (!path_.empty()) path_ += '.';
 }
 
-void register_parameter(Model& model, const std::string& name, Tensor& slot, const Shape& shape, int layer) {
+void register_parameter(Model& model, const std::string& name, Tensor& slot, const Shape& shape, int layer,
+                        std::optional<DType> dtype) {
   const ModuleScope module(model.tape_, model.intern(name));
-  slot = model.tape_.parameter(shape, model.options_.dtype, model.options_.trainable);
+  slot = model.tape_.parameter(shape, dtype.value_or(model.options_.dtype), model.options_.trainable);
   const bool tokens = name.ends_with("embed_tokens.weight") || name.ends_with("wte.weight") ||
                       name.ends_with("embed_in.weight") || name.ends_with("word_embeddings.weight") ||
                       name.ends_with(".embeddings.weight");

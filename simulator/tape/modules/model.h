@@ -18,6 +18,7 @@ namespace headroom::tape {
 /// How a model is built and run.
 struct ModelOptions {
   DType dtype = DType::bf16;  ///< of its weights
+  std::optional<DType> frozen{};  ///< of linear weights, which are then not trained: nf4
   bool trainable = true;
   bool training = true;  ///< module.train(): checkpointing and dropout act only then
   bool dropout = false;  ///< residual dropout of the family is on, as the config has it
@@ -146,7 +147,7 @@ class Model {
   std::uint32_t intern(const std::string& name) { return tape_.modules().intern(path_ + name); }
 
  protected:
-  friend void register_parameter(Model&, const std::string&, Tensor&, const Shape&, int);
+  friend void register_parameter(Model&, const std::string&, Tensor&, const Shape&, int, std::optional<DType>);
   /// Builds the head after the body: lm_head (allocated, then dropped when tied) or v_head.
   void build_head(const Tensor& embedding, const std::string& name = "lm_head");
   /// The token embedding with hooks.
@@ -182,7 +183,8 @@ class Model {
 };
 
 /// Registers a parameter: called by layers while they are built.
-void register_parameter(Model& model, const std::string& name, Tensor& slot, const Shape& shape, int layer);
+void register_parameter(Model& model, const std::string& name, Tensor& slot, const Shape& shape, int layer,
+                        std::optional<DType> dtype = {});
 
 /// The program for an architecture, its weights allocated in construction order; an error when no program
 /// covers the family's blocks.

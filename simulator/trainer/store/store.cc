@@ -30,6 +30,7 @@ Status Store::build_model() {
   const Role& r = role();
   tape::ModelOptions options;
   options.dtype = r.precision.weights;
+  options.frozen = r.precision.frozen;
   options.trainable = r.trained && !r.lora;
   options.training = r.trained;
   options.dropout = r.dropout;

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "models/presets/presets.h"
 #include "tests/models/support/models.h"
 #include "tests/support/data.h"
 
@@ -28,7 +29,8 @@ std::int64_t elements(const Attention& a, std::int64_t hidden) {
     sum += linear(a.kv_rank + a.rope_dim, hidden, a.qkv_bias);
     return sum + a.heads * (a.nope_dim + a.value_head_dim) * a.kv_rank;
   }
-  return sum + linear((a.gated ? 2 : 1) * queries + 2 * a.kv_heads * a.head_dim, hidden, a.qkv_bias);
+  const std::int64_t projected = a.borrows ? 0 : a.key_is_value ? 1 : 2;  // of keys and values
+  return sum + linear((a.gated ? 2 : 1) * queries + projected * a.kv_heads * a.head_dim, hidden, a.qkv_bias);
 }
 
 std::int64_t elements(const StateMixer& state, MixerKind kind, std::int64_t hidden) {
@@ -59,7 +61,15 @@ std::int64_t elements(const Layer& layer, std::int64_t hidden) {
                              : layer.mixer == MixerKind::none    ? 0
                                                                  : elements(layer.state, layer.mixer, hidden);
   return mixer + elements(layer.mlp, hidden) + elements(layer.attention_norm) + elements(layer.mlp_norm) +
-         elements(layer.attention_post_norm) + elements(layer.mlp_post_norm);
+         elements(layer.attention_post_norm) + elements(layer.mlp_post_norm) + 2 * layer.token_width * hidden +
+         elements(layer.token_norm);
+}
+
+/// The table of embeddings for every layer, the projection beside it and its norm.
+std::int64_t token_elements(const Decoder& decoder) {
+  if (decoder.token_rows == 0) return 0;
+  const std::int64_t width = decoder.layer(0).token_width;
+  return (decoder.token_rows + decoder.hidden) * decoder.layers * width + width;
 }
 
 void expect_equal_views(const Architecture& model) {
@@ -78,7 +88,7 @@ void expect_equal_views(const Architecture& model) {
       decoder.vocabulary * decoder.embedding_dim * (decoder.tied_embeddings ? 1 : 2) +
       (decoder.head_bias ? decoder.vocabulary : 0) + decoder.position_rows * decoder.hidden +
       (projected ? 2 * decoder.embedding_dim * decoder.hidden : 0) + elements(decoder.embedding_norm) +
-      elements(decoder.final_norm);
+      elements(decoder.final_norm) + token_elements(decoder);
   EXPECT_EQ(outside, expected) << model.family;
 }
 
@@ -89,6 +99,13 @@ TEST(Decoder, HoldsWhatTheTensorsHold) {
       expect_equal_views(test::model_of(recorded["config"].dump()));
   }
   for (const char* config : test::kSmallModels) expect_equal_views(test::model_of(config));
+  for (const char* name : {"google/gemma-4-E2B-it", "google/gemma-4-E4B-it"}) {
+    const auto config = find_preset(name);
+    ASSERT_TRUE(config) << name;
+    const auto model = make_architecture(*config, name);
+    ASSERT_TRUE(model) << model.error().text();
+    expect_equal_views(*model);
+  }
 }
 
 TEST(Decoder, FindsALayerInItsGroup) {

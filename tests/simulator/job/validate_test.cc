@@ -103,5 +103,22 @@ TEST(HeldAttention, TakesWhatPyTorchLetsItTake) {
   }
 }
 
+// Weights in four bits lie frozen under adapters, in a model that no runtime shards.
+TEST(FrozenWeights, AreFourBitsUnderAdaptersAndUnsharded) {
+  Job job = test::small_job();
+  Role& role = job.roles[0];
+  role.sharding.kind = ShardingKind::none;
+  role.precision.frozen = DType::nf4;
+  ASSERT_FALSE(validate_job(job));
+  EXPECT_THAT(validate_job(job).error().key, testing::HasSubstr("precision.frozen"));
+  role.lora = LoraSpec{.rank = 8, .targets = {"all-linear"}};
+  EXPECT_TRUE(validate_job(job)) << validate_job(job).error().text();
+  role.precision.frozen = DType::int8;
+  EXPECT_FALSE(validate_job(job));
+  role.precision.frozen = DType::nf4;
+  role.sharding.kind = ShardingKind::fsdp2;
+  EXPECT_FALSE(validate_job(job));
+}
+
 }  // namespace
 }  // namespace headroom
