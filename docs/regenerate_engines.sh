@@ -1,7 +1,10 @@
 #!/bin/sh
-# Writes docs/ENGINES.md: public start-up logs of vLLM and SGLang against the prediction for their settings.
+# Writes the tables of docs/ENGINES.md (after `<!-- tables -->`): public start-up logs of vLLM and SGLang against the
+# prediction for their settings. Builds what it needs.
 set -e
-cd "$(dirname "$0")/.."
+cd "$(dirname "$(readlink -f "$0")")/.."
 cmake --preset test >/dev/null
-cmake --build --preset test --target headroom_engine_logs
-build/release/tests/headroom_engine_logs docs/ENGINES.md
+cmake --build --preset test --target headroom_engine_logs >/dev/null
+table=$(build/release/tests/headroom_engine_logs)
+kept=$(sed '/<!-- tables -->/q' docs/ENGINES.md)
+printf '%s\n\n%s\n' "$kept" "$table" >docs/ENGINES.md

@@ -17,6 +17,7 @@ Breakdown resident(const Account& account, Residency state) {
   out[Component::engine_other] = account.growth + account.workspaces;
   if (state == Residency::asleep || state == Residency::weights_only)
     out[Component::engine_other] += account.leftover;
+  if (state == Residency::asleep) out[Component::engine_other] -= account.sleeping_workspaces;
   if (state != Residency::asleep || account.keeps_weights) out[Component::engine_weights] = account.weights;
   if (state == Residency::awake) {
     out[Component::engine_kv] = account.kv;

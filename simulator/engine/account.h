@@ -48,6 +48,7 @@ struct Account {
   Bytes activation = 0;           ///< what the work given needs of that, beside workspaces
   Bytes growth = 0;               ///< outside the allocator, while profiling: stays, asleep too
   Bytes workspaces = 0;           ///< in the allocator beside the pools: stays, asleep too
+  Bytes sleeping_workspaces = 0;  ///< of those: in a pool that sleep gives back
   Bytes graphs = 0;
   Bytes kv = 0;         ///< blocks × their bytes: what is really allocated
   Bytes requested = 0;  ///< vLLM: of total; SGLang: static part of the free memory

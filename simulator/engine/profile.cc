@@ -5,7 +5,7 @@
 namespace headroom::engine {
 namespace {
 
-/// The fused kernels run longer batches in chunks of so many tokens (vLLM's VLLM_FUSED_MOE_CHUNK_SIZE).
+/// Where the fused kernels run longer batches in chunks, of so many tokens (vLLM's VLLM_FUSED_MOE_CHUNK_SIZE).
 constexpr std::int64_t kExpertChunk = 32768;
 
 /// Of activations: fp32 models compute in fp32, all others in 16 bits.
@@ -16,6 +16,13 @@ DType computed(const Engine& engine) {
 /// Hidden state and residual that a stage of a pipeline receives and sends.
 Bytes boundary(const Engine& engine, const ModelSizes& sizes, std::int64_t tokens) {
   return sizes.stage.of == 1 ? 0 : bytes_of(computed(engine), 2 * tokens * sizes.hidden);
+}
+
+/// A vision tower's widest moment, before the decoder runs: as a layer's. Recordings of fixed-size towers do not reach
+/// the sampler's.
+Bytes tower_peak(const Engine& engine, const ModelSizes& sizes) {
+  const std::int64_t mlp = ceil_div(sizes.tower_mlp, engine.tensor);
+  return bytes_of(computed(engine), sizes.image_patches * (mlp + 4 * sizes.tower_hidden));
 }
 
 }  // namespace
@@ -42,7 +49,8 @@ Bytes sampler_peak(const Engine& engine, const ModelSizes& sizes, const Host& ho
 Bytes expert_workspace(const Engine& engine, const ModelSizes& sizes, std::int64_t tokens) {
   const bool mxfp4 = engine.weights == DType::fp4 && engine.model->family == "gpt_oss";
   if (sizes.experts_per_token == 0 || mxfp4) return 0;
-  const std::int64_t rows = std::min(tokens, kExpertChunk) * sizes.experts_per_token;
+  const std::int64_t at_once = engine.chunks_experts ? std::min(tokens, kExpertChunk) : tokens;
+  const std::int64_t rows = at_once * sizes.experts_per_token;
   const std::int64_t first = (sizes.gated_experts ? 2 : 1) * sizes.expert_hidden;
   return bytes_of(computed(engine), rows * (std::max(sizes.expert_hidden, sizes.expert_width) +
                                             std::max(first, sizes.expert_width)));
@@ -61,7 +69,7 @@ Bytes activation_peak(const Engine& engine, const ModelSizes& sizes, const Host&
   const Bytes sampling = !sizes.stage.last() ? 0
                                              : sampler_peak(engine, sizes, host, tokens, rows) +
                                                    (engine.keeps_expert_workspace ? experts : 0);
-  return std::max(forward, sampling) + host.cublas_workspace + sizes.image_bytes;
+  return std::max({forward, sampling, tower_peak(engine, sizes)}) + host.cublas_workspace + sizes.image_bytes;
 }
 
 }  // namespace headroom::engine

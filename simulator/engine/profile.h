@@ -30,7 +30,7 @@ Bytes expert_workspace(const Engine& engine, const ModelSizes& sizes, std::int64
 /// experts' where it is kept.
 Bytes kept_workspaces(const Engine& engine, const ModelSizes& sizes, const Host& host, std::int64_t tokens);
 
-/// The higher of forward and sampling (they follow each other), with what is alive through both: cuBLAS's
+/// The highest of a vision tower, forward and sampling (they follow each other), with what is alive through both: cuBLAS's
 /// workspace, profiled images, and a workspace that is kept. Only the last stage of a pipeline samples.
 Bytes activation_peak(const Engine& engine, const ModelSizes& sizes, const Host& host, std::int64_t tokens,
                       std::int64_t rows);

@@ -36,16 +36,31 @@ void widen_blocks(ModelSizes& sizes, Bytes token) {
   sizes.page = sizes.block * token;
 }
 
-/// The profile fills the encoder's budget (at least one image) with images of the fixed size: their pixels
-/// and what the tower makes of them stay alive while the decoder runs and samples. Towers that take any size
-/// are profiled with their processor's largest image, which the architecture does not tell.
-Bytes image_bytes(const VisionTower& vision, std::int64_t hidden, std::int64_t budget) {
-  if (vision.blocks == 0 || vision.image == 0 || vision.patch == 0) return 0;
-  const std::int64_t side = vision.image / vision.patch / vision.merge;
+/// The side of the largest image that the processor of a tower for any size lets through: Qwen2-VL's and 2.5's take
+/// 16,384 tokens' worth of patches, Qwen3-VL's as many of its larger ones; others' are not known here.
+std::int64_t largest_side(const Architecture& model) {
+  constexpr std::int64_t kTokensASide = 128;
+  const VisionTower& vision = model.vision;
+  if (vision.image > 0) return vision.image;
+  return model.family.starts_with("qwen") ? kTokensASide * vision.patch * vision.merge : 0;
+}
+
+/// The profile fills the encoder's budget (at least one image) with images of the fixed or the largest size: their
+/// pixels and what the tower makes of them stay alive while the decoder runs and samples.
+void set_images(ModelSizes& sizes, const Architecture& model, std::int64_t budget) {
+  const VisionTower& vision = model.vision;
+  const std::int64_t pixels = largest_side(model);
+  if (vision.blocks == 0 || pixels == 0 || vision.patch == 0) return;
+  const std::int64_t side = pixels / vision.patch / vision.merge;
   const std::int64_t tokens = std::max<std::int64_t>(1, side * side);
   const std::int64_t images = std::max<std::int64_t>(1, budget / tokens);
-  return bytes_of(DType::bf16, images * vision.channels * vision.image * vision.image) +
-         bytes_of(DType::bf16, images * tokens * hidden);
+  const std::int64_t frames = vision.image > 0 ? 1 : vision.temporal_patch;  // a patch of one image fills them all
+  sizes.image_bytes = bytes_of(DType::bf16, images * frames * vision.channels * pixels * pixels) +
+                      bytes_of(DType::bf16, images * tokens * model.decoder.hidden);
+  if (vision.image > 0) return;
+  sizes.image_patches = images * (pixels / vision.patch) * (pixels / vision.patch);
+  sizes.tower_hidden = vision.hidden;
+  sizes.tower_mlp = (vision.gated ? 3 : 2) * vision.mlp_hidden;
 }
 
 void add_layers(ModelSizes& sizes, const Engine& engine, const LayerGroup& group) {
@@ -53,6 +68,9 @@ void add_layers(ModelSizes& sizes, const Engine& engine, const LayerGroup& group
   const KvCache cache{.dtype = engine.kv, .tensor = engine.tensor, .block = engine.block_size};
   sizes.window = std::max(sizes.window, attention.sliding_window);
   sizes.page = std::max(sizes.page, engine.block_size * kv_bytes_per_token(attention, cache));
+  // Narrower pages are widened to the widest: they hold more tokens.
+  if (const Bytes token = kv_bytes_per_token(attention, cache); attention.sliding_window > 0 && token > 0)
+    sizes.sliding_block = token;
   StateCache states{.tensor = engine.tensor};
   // SGLang's pool is fp32 unless its own option says otherwise.
   if (engine.kind == EngineKind::sglang) states.recurrence = DType::fp32;
@@ -106,14 +124,16 @@ Result<ModelSizes> model_sizes(const Engine& engine, const Stage& stage) {
     std::int64_t none = 0;
     std::int64_t& kind = layer.state.heads > 0                 ? sizes.state_layers
                          : layer.mixer != MixerKind::attention ? none
+                         : layer.attention.borrows             ? none
                          : layer.attention.sliding_window > 0  ? sliding
                                                                : full;
     kind += std::max<std::int64_t>(0, here);
   }
   sizes.attention_layers = full + sliding;
+  sizes.sliding_block = sizes.sliding_block > 0 ? sizes.page / sizes.sliding_block : sizes.block;
   if (engine.kind == EngineKind::vllm) widen_blocks(sizes, sizes.page / engine.block_size);
   set_groups(sizes, full, sliding);
-  sizes.image_bytes = image_bytes(engine.model->vision, decoder.hidden, engine.max_batched_tokens);
+  set_images(sizes, *engine.model, engine.max_batched_tokens);
   return sizes;
 }
 
@@ -133,7 +153,7 @@ Bytes kv_bytes_per_token(const ModelSizes& sizes) {
 std::int64_t blocks_of_request(const ModelSizes& sizes, const Engine& engine, std::int64_t tokens) {
   const std::int64_t full = ceil_div(tokens, sizes.block);
   const std::int64_t kept = std::min(tokens, sizes.window - 1 + engine.max_batched_tokens);
-  const std::int64_t sliding = sizes.sliding_groups == 0 ? 0 : ceil_div(kept, sizes.block) + 1;
+  const std::int64_t sliding = sizes.sliding_groups == 0 ? 0 : ceil_div(kept, sizes.sliding_block) + 1;
   return sizes.full_groups * full + sizes.sliding_groups * sliding + sizes.state_groups;
 }
 

@@ -29,6 +29,7 @@ struct ModelSizes {
   std::int64_t block = 0;         ///< tokens of a block; vLLM widens it until a layer's state fits a page
   std::int64_t group_layers = 0;  ///< layers a group; a block number costs page × group_layers
   std::int64_t full_groups = 0, sliding_groups = 0;
+  std::int64_t sliding_block = 0;     ///< tokens of a page of sliding layers, where those of full ones are wider
   std::int64_t window = 0;            ///< tokens of the sliding layers
   std::int64_t attention_layers = 0;  ///< on this GPU, full and sliding
   /// Layers that keep a state instead: `state` is one layer's of one sequence. vLLM keeps it in a page of the
@@ -51,6 +52,8 @@ struct ModelSizes {
 
   /// Images that the start-up profile sends through a vision tower; 0: there is none, or of sizes unknown.
   Bytes image_bytes = 0;  ///< pixels and embeddings alive while the decoder is profiled
+  /// Patches of the largest image of a tower that takes any size, its width, and its MLP's tensors' (all ranks).
+  std::int64_t image_patches = 0, tower_hidden = 0, tower_mlp = 0;
 };
 
 /// `engine.model` must be set. Errors: a dimension that does not divide by the engine's ranks.

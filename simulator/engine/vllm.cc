@@ -73,6 +73,7 @@ Account vllm_account(const Engine& engine, const ModelSizes& sizes, const Host& 
                        kept_workspaces(engine, sizes, host, tokens);
   account.growth = growth_while_profiling(engine, host);
   account.workspaces = kept_workspaces(engine, sizes, host, engine.max_batched_tokens);
+  if (engine.workspace_sleeps) account.sleeping_workspaces = account.workspaces - host.cublas_workspace;
   account.graphs = vllm_graphs(engine, sizes, host);
   account.leftover = kAsleepLeftover;
   account.requested = static_cast<Bytes>(std::ceil(engine.utilization * static_cast<double>(host.total)));

@@ -75,11 +75,32 @@ Result<LocalTensor> local(const Architecture& model, const Tensor& tensor, Tenso
   return local_tensor(model, tensor, cut);
 }
 
-/// Adapters of `lora_slots` requests at once on every linear layer: both factors, in 16 bits.
-Bytes lora_slots(const Tensor& tensor, const Engine& engine) {
-  if (engine.lora_slots == 0 || tensor.role != TensorRole::linear || tensor.place != Place::layer) return 0;
+/// Elements of both factors beside stacked experts, for each rank of the adapter: gate and up have a pair each.
+std::int64_t expert_slots(const Tensor& tensor, const LocalTensor& part) {
+  if (part.shape.size() != 3) return 0;
+  std::int64_t out = part.shape[1], in = part.shape[2];
+  if (tensor.transposed) std::swap(out, in);
+  const bool gate_and_up = tensor.name.find("gate_up") != std::string::npos;
+  return part.shape[0] * ((gate_and_up ? 2 : 1) * in + out);
+}
+
+/// Adapters of `lora_slots` requests at once, on every linear layer and every expert whatever the trainer adapts:
+/// both factors, in 16 bits.
+Bytes lora_slots(const Tensor& tensor, const LocalTensor& part, const Engine& engine) {
+  if (engine.lora_slots == 0 || tensor.place != Place::layer) return 0;
+  const std::int64_t slots = engine.lora_slots * engine.lora_rank;
+  if (tensor.role == TensorRole::experts && engine.experts_take_adapters)
+    return bytes_of(DType::bf16, slots * expert_slots(tensor, part));
+  if (tensor.role != TensorRole::linear) return 0;
   const std::int64_t out = tensor.shape[0], in = tensor.count() / tensor.shape[0];
-  return bytes_of(DType::bf16, engine.lora_slots * engine.lora_rank * (in + ceil_div(out, engine.tensor)));
+  return bytes_of(DType::bf16, slots * (in + ceil_div(out, engine.tensor)));
+}
+
+/// Where layers have embeddings of tokens of their own: those of a whole step, made beforehand.
+Bytes token_buffer(const Engine& engine) {
+  const Decoder& decoder = engine.model->decoder;
+  if (decoder.token_rows == 0) return 0;
+  return bytes_of(DType::bf16, engine.max_batched_tokens * decoder.layers * decoder.layer(0).token_width);
 }
 
 /// Cosines and sines of every position, one table for all layers: 16 bits as the model's, or fp32 where the
@@ -130,9 +151,9 @@ Result<Bytes> stage_weights(const Engine& engine, const Stage& stage) {
     // A tied head has no weight of its own, unless it lies on another stage than the embedding.
     if (!tensor.tied_to.empty() && stage.of == 1) continue;
     HEADROOM_ASSIGN(const LocalTensor part, local(model, tensor, cut));
-    bytes += stored_bytes(tensor, part, engine) + lora_slots(tensor, engine);
+    bytes += stored_bytes(tensor, part, engine) + lora_slots(tensor, part, engine);
   }
-  return bytes + rotary_table(model.decoder, engine.weights) +
+  return bytes + rotary_table(model.decoder, engine.weights) + token_buffer(engine) +
          absorbed(model.decoder, engine.tensor, from, to);
 }
 

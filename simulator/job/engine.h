@@ -63,6 +63,8 @@ struct Engine {
   bool processed_logprobs = false;
   std::int64_t hidden_copies = 4;  ///< [tokens, hidden] tensors alive at a forward's widest moment
   bool keeps_expert_workspace = true;   ///< the experts' workspace outlives the profile, and sleep
+  bool chunks_experts = false;          ///< experts take at most 32,768 tokens at once
+  bool workspace_sleeps = false;        ///< the experts' workspace lies in the pool that sleep gives back
   bool keeps_profiled_graphs = true;    ///< a graph is captured while profiling; what it leaves is growth
   bool allreduce_workspaces = true;     ///< those of fused all-reduce, where ranks and fabric have it
   bool allreduce_beside_groups = true;  ///< also with data parallelism or a pipeline
@@ -71,6 +73,7 @@ struct Engine {
   bool schedules_ahead = false;  ///< the host prepares a step while the one before runs
   double host_work = 1;          ///< of Python a step, relative to vLLM's second engine
   std::int64_t lora_slots = 0, lora_rank = 0;
+  bool experts_take_adapters = true;  ///< routed experts have slots for adapters too
   int sleep_level = 2;               ///< 0: never sleeps; 1: weights to the host; 2: weights dropped
   bool sleep_keeps_weights = false;  ///< sleeping drops the KV cache only
   bool loads_weights = false;        ///< from disk at start rather than by the first sync

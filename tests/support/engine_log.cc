@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "models/architecture/read.h"
 #include "models/presets/presets.h"
@@ -33,6 +34,20 @@ std::optional<std::int64_t> number(const json& settings, const char* key) {
   return at == settings.end() || !at->is_number() ? std::nullopt : std::optional(at->get<std::int64_t>());
 }
 
+/// The share of the card that a start's printed figures add up to, in whole hundredths, where it prints all four: what
+/// was given, whatever a row's settings say. Nothing where they add up to no whole one.
+std::optional<double> printed_share(const json& measured) {
+  constexpr double kPrinted = 0.0005;  // two decimals of four figures, of a card
+  double sum = 0;
+  for (const char* key : {"weights_gib", "non_torch_gib", "activation_peak_gib", "kv_gib"}) {
+    if (!measured.contains(key) || !measured.at(key).is_number()) return std::nullopt;
+    sum += measured.at(key).get<double>();
+  }
+  if (!measured.contains("total_gib")) return std::nullopt;
+  const double share = sum / measured.at("total_gib").get<double>(), whole = std::round(100 * share) / 100;
+  return std::abs(share - whole) < kPrinted ? std::optional(whole) : std::nullopt;
+}
+
 Engine engine_of(const json& row, const Hardware& card, std::shared_ptr<const Architecture> model) {
   const json& s = row.at("settings");
   Engine e;
@@ -54,6 +69,7 @@ Engine engine_of(const json& row, const Hardware& card, std::shared_ptr<const Ar
          : e.weights == DType::fp32           ? DType::fp32
                                               : DType::bf16;
   if (s.contains("utilization")) e.utilization = s.at("utilization");
+  if (const auto share = printed_share(row.at("measured"))) e.utilization = *share;
   e.graphs = !s.value("eager", false);
   if (const auto most = number(s, "max_capture")) e.capture_sizes = {*most};
   if (const auto tokens = number(s, "max_total_tokens")) e.blocks_override = *tokens;
@@ -75,6 +91,8 @@ void add_figures(EngineLog& log, const json& measured) {
   add(log, measured, kNames[1], "activation_peak_gib", gib(a.profiled_activation));
   add(log, measured, kNames[2], "non_torch_gib", gib(a.growth + counted));
   if (log.engine.pipeline == 1) add(log, measured, kNames[3], "kv_gib", gib(a.kv));
+  if (!log.figures.empty() && log.figures.back().name == kNames[3] && measured.contains("total_gib"))
+    log.figures.back().of = measured.at("total_gib");
   add(log, measured, kNames[4], "kv_tokens", static_cast<double>(log.fullest.tokens));
   add(log, measured, kNames[5], "graphs_gib", gib(a.graphs));
 }
@@ -110,7 +128,20 @@ Result<EngineLog> read_row(const json& row) {
                     engine::account(log.engine, host, {}, engine::Stage{*stage, log.engine.pipeline}));
   }
   add_figures(log, measured);
+  log.negative_graphs = measured.contains("graphs_gib") && measured.at("graphs_gib").is_number() &&
+                        measured.at("graphs_gib").get<double>() < 0;
   return log;
+}
+
+/// A release that gives memory back while it captures prints a difference, in some logs a negative one: none of its logs
+/// tells what its graphs take.
+void leave_out_differences(std::vector<EngineLog>& logs) {
+  std::set<std::string> releases;
+  for (const EngineLog& log : logs)
+    if (log.negative_graphs) releases.insert(log.version);
+  for (EngineLog& log : logs)
+    if (releases.contains(log.version))
+      std::erase_if(log.figures, [](const EngineLog::Figure& figure) { return figure.name == "graphs"; });
 }
 
 const EngineLog::Figure* find(const EngineLog& log, const std::string& name) {
@@ -137,6 +168,7 @@ Result<std::vector<EngineLog>> read_engine_logs(const std::filesystem::path& fil
     HEADROOM_ASSIGN(EngineLog log, read_row(row));
     out.push_back(std::move(log));
   }
+  leave_out_differences(out);
   return out;
 }
 
@@ -161,14 +193,8 @@ Spread spread(const std::vector<EngineLog>& logs, const std::string& figure) {
   return out;
 }
 
-std::string engine_logs_document(const std::vector<EngineLog>& logs) {
-  std::string out =
-      "# Rollout engines against their start-up logs\n\nWritten by `docs/regenerate_engines.sh`. Each row is a "
-      "public start-up log of vLLM or SGLang (`tests/data/engines/startup.json` has sources and settings): what "
-      "it printed, and in brackets what Headroom predicts for the same settings, less that. GiB; tokens in per "
-      "cent. The terms of the account were found on these rows, so the figures show how well the mechanisms "
-      "reproduce them, not how well they foretell others.\n\n| figure | rows | mean | median | worst | in "
-      "|\n|---|---|---|---|---|---|\n";
+std::string engine_log_tables(const std::vector<EngineLog>& logs) {
+  std::string out = "| figure | rows | mean | median | worst | in |\n|---|---|---|---|---|---|\n";
   for (const char* name : kNames) {
     const Spread s = spread(logs, name);
     if (s.count > 0)

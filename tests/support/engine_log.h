@@ -21,9 +21,11 @@ struct EngineLog {
   struct Figure {
     std::string name;
     double printed = 0, predicted = 0;
-    double error() const { return predicted / printed - 1; }
+    double of = 0;  ///< what an error is a share of; 0: the printed figure
+    double error() const { return of > 0 ? (predicted - printed) / of : predicted / printed - 1; }
   };
   std::vector<Figure> figures;
+  bool negative_graphs = false;  ///< printed by the log
 };
 
 /// Rows of a collection of start-up logs (tests/data/engines/startup.json). Models that Headroom does not know
@@ -38,7 +40,7 @@ struct Spread {
 };
 Spread spread(const std::vector<EngineLog>& logs, const std::string& figure);
 
-/// docs/ENGINES.md: every row with its signed errors, and their spread.
-std::string engine_logs_document(const std::vector<EngineLog>& logs);
+/// What docs/ENGINES.md shows of them: every row with its signed errors, and their spread.
+std::string engine_log_tables(const std::vector<EngineLog>& logs);
 
 }  // namespace headroom::test

@@ -1,6 +1,5 @@
-/// docs/regenerate_engines.sh: writes docs/ENGINES.md (argument 1) from a collection of start-up logs (argument
-/// 2; without it, those of tests/data).
-#include <fstream>
+/// docs/regenerate_engines.sh: prints the tables of docs/ENGINES.md out of a collection of start-up logs (argument 1;
+/// without it, those of tests/data).
 #include <iostream>
 
 #include "tests/support/data.h"
@@ -8,15 +7,15 @@
 
 int main(int count, char** arguments) {
   using namespace headroom;
-  if (count < 2 || count > 3) {
-    std::cerr << "usage: engine_logs DOCUMENT [LOGS]\n";
+  if (count > 2) {
+    std::cerr << "usage: engine_logs [LOGS]\n";
     return 2;
   }
-  const auto logs = test::read_engine_logs(count == 3 ? arguments[2] : test::data("engines/startup.json"));
+  const auto logs = test::read_engine_logs(count == 2 ? arguments[1] : test::data("engines/startup.json"));
   if (!logs) {
     std::cerr << logs.error().text() << "\n";
     return 1;
   }
-  std::ofstream(arguments[1]) << test::engine_logs_document(*logs);
+  std::cout << test::engine_log_tables(*logs);
   return 0;
 }

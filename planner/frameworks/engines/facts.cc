@@ -43,7 +43,9 @@ constexpr std::array kFacts = {
          [](Engine& e) {
            e.full_and_piecewise_graphs = e.split_kv_graphs = false;
            e.keeps_expert_workspace = e.keeps_profiled_graphs = false;
-           e.allreduce_workspaces = e.allreduce_beside_groups = false;
+           e.allreduce_workspaces = e.allreduce_beside_groups = e.experts_take_adapters = false;
+           e.chunks_experts = true;
+           e.workspace_sleeps = false;
          }},
     Fact{kVllm, {0, 0, 0}, "the host works between two steps, twice as long as later", kRead,
          "issues 6854 and 6913 of vLLM, 2024: the GPU idles 5 to 13 ms a step of large batches",
@@ -70,6 +72,9 @@ constexpr std::array kFacts = {
            for (std::int64_t size = 8; size <= 1024; size += size < 256 ? 8 : 16)
              e.capture_sizes.push_back(size);
          }},
+    Fact{kVllm, {0, 11, 1}, "routed experts have slots for adapters", kRead,
+         "FusedMoEWithLoRA (pull request 21229, October 2025): two pairs for gate and up, one for down",
+         [](Engine& e) { e.experts_take_adapters = true; }},
     Fact{kVllm, {0, 14, 0}, "a step is scheduled while the one before runs", kRead,
          "asynchronous scheduling is the default (pull request 27614, release of January 2026)",
          [](Engine& e) { e.schedules_ahead = true; }},
@@ -88,6 +93,8 @@ constexpr std::array kFacts = {
     Fact{kVllm, {0, 18, 0}, "a graph is captured while profiling", kRecorded,
          "profile_cudagraph_memory inside the profiling context; start-up logs of 0.18 and 0.19",
          [](Engine& e) { e.keeps_profiled_graphs = true; }},
+    Fact{kVllm, {0, 18, 0}, "experts take all tokens of a step at once", kInferred,
+         "pull request 34086, merged in March 2026: within one minor", [](Engine& e) { e.chunks_experts = false; }},
     Fact{kVllm, {0, 21, 0}, "the graphs' estimate comes out of the KV cache", kRecorded,
          "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS on by default; a start-up log of 0.21",
          [](Engine& e) { e.graphs_in_budget = true; }},
@@ -102,6 +109,10 @@ constexpr std::array kFacts = {
          }},
     Fact{kVllm, {0, 28, 0}, "Model Runner V2 estimates its graphs", kRead, "the runner's source",
          [](Engine& e) { e.graphs_in_budget = true; }},
+    Fact{kVllm, {0, 30, 0}, "the experts' workspace lies in the sleep pool", kInferred,
+         "WorkspaceManager's allocation context, September 2026; until then it outlives sleep (pull request 370 of "
+         "UniRL): within one minor",
+         [](Engine& e) { e.workspace_sleeps = true; }},
 
     Fact{kSglang, {0, 0, 0}, "samples with FlashInfer on logits and probabilities", kRead,
          "sampler source; servers of 2,048 sequences that start",
@@ -119,8 +130,10 @@ constexpr std::array kFacts = {
            e.few_graphs = true;
            e.full_and_piecewise_graphs = e.split_kv_graphs = false;
            e.keeps_expert_workspace = e.keeps_profiled_graphs = false;
-           e.allreduce_workspaces = e.allreduce_beside_groups = false;
+           e.allreduce_workspaces = e.allreduce_beside_groups = e.experts_take_adapters = false;
            e.counts_others = e.graphs_in_budget = false;
+           e.chunks_experts = true;
+           e.workspace_sleeps = false;
          }},
     Fact{kSglang, {0, 5, 0}, "decode graphs by the card's memory and tensor parallelism", kRecorded,
          "server arguments; start-up logs of 0.5.2 to 0.5.6: 36 and 52 graphs",

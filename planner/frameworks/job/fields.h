@@ -137,6 +137,9 @@ struct Fields<Precision> {
     v.field({.name = "gradient_scaler", .meaning = "fp16 loss scaling"}, &Precision::gradient_scaler);
     v.field({.name = "skipped_steps", .meaning = "first steps that overflow and are skipped"},
             &Precision::skipped_steps);
+    v.field({.name = "frozen",
+             .meaning = "storage of frozen linear weights under adapters: nf4 (QLoRA); null: as weights"},
+            &Precision::frozen);
   }
 };
 
@@ -570,6 +573,12 @@ struct Fields<Engine> {
             &Engine::hidden_copies);
     v.field({.name = "keeps_expert_workspace", .meaning = "the experts' workspace outlives the profile"},
             &Engine::keeps_expert_workspace);
+    v.field({.name = "experts_take_adapters", .meaning = "routed experts have slots for adapters too"},
+            &Engine::experts_take_adapters);
+    v.field({.name = "chunks_experts", .meaning = "experts take at most 32,768 tokens at once"},
+            &Engine::chunks_experts);
+    v.field({.name = "workspace_sleeps", .meaning = "the experts' workspace is given back while the engine sleeps"},
+            &Engine::workspace_sleeps);
     v.field({.name = "keeps_profiled_graphs", .meaning = "a graph is captured while profiling"},
             &Engine::keeps_profiled_graphs);
     v.field({.name = "allreduce_workspaces", .meaning = "all-reduce is fused with the norm, with workspaces"},

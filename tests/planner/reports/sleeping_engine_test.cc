@@ -59,7 +59,7 @@ roles:
   - name: actor
     model: {model}
     trained: true
-    precision: {{weights: bf16, gradients: fp32}}
+    precision: {{weights: bf16, gradients: fp32{frozen}}}
     lora: {{rank: {rank}, targets: {targets}, dtype: fp32}}
     recompute: {{kind: full}}
     loss: {{token_logprob: fused_linear, chunk: 0, kl: true}}
@@ -105,7 +105,8 @@ step:
       fmt::arg("gpu", gpu), fmt::arg("prompts", prompts), fmt::arg("group", group),
       fmt::arg("all", prompts * group), fmt::arg("prompt", prompt), fmt::arg("response", length - prompt),
       fmt::arg("model", model), fmt::arg("rank", knobs.at("lora_rank").get<int>()),
-      fmt::arg("targets", targets_of(knobs)), fmt::arg("micro", std::min(micro, group)),
+      fmt::arg("targets", targets_of(knobs)),
+      fmt::arg("frozen", knobs.value("quantization", "none") == "nf4" ? ", frozen: nf4" : ""), fmt::arg("micro", std::min(micro, group)),
       fmt::arg("utilization", knobs.at("gpu_memory_utilization").get<double>()),
       fmt::arg("batched", std::min(group * length, std::max(length, group * 8192))), fmt::arg("length", length));
 }
@@ -129,6 +130,7 @@ Result<std::map<std::string, Bytes>> predict(const std::string& text, const Hard
     for (const ProcessPhase& process : phase.processes)
       if (process.out_of_memory) return fail(*process.out_of_memory);
   }
+  if (!out.contains("training") || !out.contains("generation")) return fail("the engine does not start: ");
   return out;
 }
 
@@ -193,7 +195,8 @@ TEST(SleepingEngine, PeaksOfTrainingAndGeneration) {
       neighbours += point.neighbour ? 1 : 0;
       if (point.neighbour) continue;
       const auto predicted = predict(job_text(model, gpu, point.knobs), *hardware);
-      ASSERT_TRUE(predicted) << predicted.error().text() << point.knobs;
+      EXPECT_TRUE(predicted) << predicted.error().text() << point.knobs;
+      if (!predicted) continue;
       const auto gap = [&](const std::string& of, const json& real) {
         const double off = static_cast<double>(predicted->at(of)) - real.get<double>();
         if (verbose)

@@ -193,6 +193,17 @@ TEST(Sglang, ATrainerThatHoldsMoreLeavesASmallerCache) {
   EXPECT_THAT(run.account().failure.value_or(""), HasSubstr("runs out of memory"));
 }
 
+// A row of the longest request's tokens, and four, for each request that may run: four bytes a token.
+TEST(Sglang, KeepsATableOfRequestsBesideTheCache) {
+  SevenB run;
+  run.engine.kind = EngineKind::sglang;
+  run.engine.max_sequences = 100;
+  run.engine.max_length = 1000;
+  const Bytes few = run.account().workspaces;
+  run.engine.max_sequences = 300;
+  EXPECT_EQ(run.account().workspaces - few, 200 * (1000 + 4) * 4);
+}
+
 TEST(Residency, SleepLevelsDecideWhatStays) {
   SevenB run;
   Account account = run.account();
@@ -215,6 +226,19 @@ TEST(Residency, WhatTheProfileLeavesStaysAsleep) {
   EXPECT_EQ(asleep[Component::communicators], account.communicators);
   // Context and communicators 1.5, growth 2.04, graphs and workspaces: what two ranks of 0.19 keep.
   EXPECT_NEAR(gib(asleep.total()), 4.4, 0.2);
+}
+
+TEST(Residency, AWorkspaceInThePoolGoesWithSleep) {
+  SevenB run;
+  run.engine.model = model("Qwen/Qwen3-30B-A3B");
+  const auto asleep = [&] { return resident(run.account(), Residency::asleep)[Component::engine_other]; };
+  const Bytes stays = asleep();
+  run.engine.workspace_sleeps = true;
+  const ModelSizes sizes = model_sizes(run.engine).value();
+  EXPECT_EQ(stays - asleep(), expert_workspace(run.engine, sizes, run.engine.max_batched_tokens));
+  EXPECT_EQ(resident(run.account(), Residency::awake)[Component::engine_other],
+            resident(run.account(), Residency::weights_only)[Component::engine_other] - run.account().leftover +
+                run.account().activation);
 }
 
 TEST(Weights, TensorParallelRanksSumToTheModel) {

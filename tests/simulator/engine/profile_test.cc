@@ -86,6 +86,14 @@ TEST(ExpertWorkspace, IsTwoBuffersOfAllChoices) {
   EXPECT_EQ(expert_workspace(dense, model_sizes(dense).value(), 8'192), 0);
 }
 
+TEST(ExpertWorkspace, GrowsWithAllTokensUnlessExpertsRunInChunks) {
+  Engine engine = engine_of("Qwen/Qwen3-30B-A3B");
+  const ModelSizes sizes = model_sizes(engine).value();
+  EXPECT_EQ(expert_workspace(engine, sizes, 65536), 2 * expert_workspace(engine, sizes, 32768));
+  engine.chunks_experts = true;
+  EXPECT_EQ(expert_workspace(engine, sizes, 65536), expert_workspace(engine, sizes, 32768));
+}
+
 TEST(ExpertWorkspace, OutlivesTheForwardWhereItIsKept) {
   Engine engine = engine_of("mistralai/Mixtral-8x7B-Instruct-v0.1", 2);
   EXPECT_NEAR(peak(engine), 1.21, kDigit);
@@ -101,6 +109,17 @@ TEST(ExpertWorkspace, OutlivesTheForwardWhereItIsKept) {
 TEST(Images, AreAliveWhileTheDecoderIsProfiled) {
   EXPECT_NEAR(peak(engine_of("google/gemma-3-4b-it")), 3.89, kDigit);
   EXPECT_NEAR(peak(engine_of("google/gemma-3-27b-it")), 3.99, kDigit);
+}
+
+/// A tower for any size is profiled with its processor's largest image: 128 tokens a side, of two by two patches of 14.
+TEST(Images, OfAnySizeAreAsLargeAsTheProcessorLetsThrough) {
+  const Engine engine = engine_of("Qwen/Qwen2.5-VL-7B-Instruct");
+  const ModelSizes sizes = model_sizes(engine, Stage{}).value();
+  const Bytes tokens = 128 * 128, patches = 4 * tokens, patch = 2 * 3 * 14 * 14;
+  EXPECT_EQ(sizes.image_bytes, 2 * (patches * patch + tokens * 3584));
+  EXPECT_EQ(sizes.image_patches, patches);
+  // Text alone has no tower to run.
+  EXPECT_EQ(model_sizes(engine_of("Qwen/Qwen2.5-7B-Instruct"), Stage{}).value().image_patches, 0);
 }
 
 }  // namespace

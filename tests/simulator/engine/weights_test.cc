@@ -54,6 +54,32 @@ TEST(StageWeights, NarrowTypesLeaveEmbeddingAndHeadAlone) {
   EXPECT_NEAR(weights(experts), 7.01, 0.1);
 }
 
+// Two pairs of factors for gate and up, one for down, of every expert: whatever the trainer adapts.
+TEST(StageWeights, ExpertsHaveSlotsForAdapters) {
+  Engine engine = engine_of("allenai/OLMoE-1B-7B-0924");
+  engine.lora_rank = 64;
+  engine.experts_take_adapters = false;
+  const auto of_slot = [&] {
+    engine.lora_slots = 1;
+    const Bytes with = stage_weights(engine, {}).value();
+    engine.lora_slots = 0;
+    return with - stage_weights(engine, {}).value();
+  };
+  const Bytes attention = of_slot();
+  EXPECT_GT(attention, 0);
+  engine.experts_take_adapters = true;
+  const Bytes layers = 16, experts = 64, hidden = 2048, width = 1024;
+  EXPECT_EQ(of_slot() - attention, layers * experts * 64 * 2 * (2 * (hidden + width) + width + hidden));
+}
+
+// A step's embeddings of every token for every layer lie in a buffer of their own.
+TEST(StageWeights, HoldAStepsEmbeddingsForEveryLayer) {
+  Engine engine = engine_of("google/gemma-4-E2B-it");
+  const Bytes before = stage_weights(engine, {}).value();
+  engine.max_batched_tokens += 1000;
+  EXPECT_EQ(stage_weights(engine, {}).value() - before, 1000 * 35 * 256 * 2);
+}
+
 TEST(StageLayers, DealWhatRemainsFromTheLastButOneBackwards) {
   using Range = std::pair<std::int64_t, std::int64_t>;
   EXPECT_EQ(stage_layers(28, {1, 4}), (Range{7, 14}));

@@ -32,6 +32,12 @@ TEST(EngineFacts, FollowTheRelease) {
   EXPECT_EQ(of(EngineKind::vllm, "0.8.5", {.flashinfer_sampler = true}).sampler_rows_factor, 2.5);
   EXPECT_EQ(of(EngineKind::vllm, "0.11.0", {.flashinfer_sampler = true}).sampler_rows_factor, 3.5);
   EXPECT_EQ(of(EngineKind::vllm, "0.11.1", {.flashinfer_sampler = true}).sampler_rows_factor, 9.5);
+  EXPECT_TRUE(of(EngineKind::vllm, "0.17.0").chunks_experts);
+  EXPECT_FALSE(of(EngineKind::vllm, "0.18.0").chunks_experts);
+  EXPECT_FALSE(of(EngineKind::vllm, "0.29.0").workspace_sleeps);
+  EXPECT_TRUE(of(EngineKind::vllm, "0.30.0").workspace_sleeps);
+  EXPECT_FALSE(of(EngineKind::vllm, "0.11.0").experts_take_adapters);
+  EXPECT_TRUE(of(EngineKind::vllm, "0.11.1").experts_take_adapters);
   EXPECT_EQ(of(EngineKind::vllm, "").release, default_release(EngineKind::vllm));
 }
 
