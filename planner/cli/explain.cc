@@ -12,6 +12,7 @@
 #include "planner/cli/prediction.h"
 #include "planner/cli/progress.h"
 #include "planner/cli/would_fit.h"
+#include "planner/cli/role_evidence.h"
 #include "planner/frameworks/engines/evidence.h"
 #include "planner/search/explanation.h"
 #include "planner/writers/columns.h"
@@ -63,6 +64,23 @@ std::string engine_evidence(const Job& job, const Report& report) {
                        start.kv_tokens) +
            columns.text("  ");
   }
+  return out;
+}
+
+/// What the processes' memory beside the allocator rests on, and each role's parts of Megatron-Core.
+std::string role_evidence_text(const Job& job, const Hardware& hardware) {
+  std::string out;
+  const auto table = [&](const std::string& title, const std::vector<RoleEvidence>& rows) {
+    if (rows.empty()) return;
+    Columns columns({Columns::Align::left, Columns::Align::left, Columns::Align::left});
+    for (const RoleEvidence& row : rows)
+      columns.add({row.component, std::string(engines::word(row.standing)), row.because});
+    out += fmt::format("\n{}\n", title) + columns.text("  ");
+  };
+  table(fmt::format("What a process on {} holds beside its allocator, and how that is known", hardware.name),
+        process_evidence(hardware));
+  for (const Role& role : job.roles)
+    table(fmt::format("What {} takes under Megatron-Core, and how that is known", role.name), role_evidence(role));
   return out;
 }
 
@@ -220,7 +238,8 @@ int explain(const Arguments& arguments, Streams& streams, const Executor& fast, 
   if (prints) {
     // What would come after the place where a run breaks is unknown, and no peak.
     streams.out << writers::table(report, table_style(common, streams)) << (explanation.now.breaks ? "" : why(report))
-                << engine_evidence(run.read.job, report) << writers::explanation_text(explanation);
+                << engine_evidence(run.read.job, report) << role_evidence_text(run.read.job, run.hardware)
+                << writers::explanation_text(explanation);
   }
   return written.finish(verdict_code(report), streams);
 }
