@@ -124,6 +124,9 @@ struct Effect {
   std::string_view role = {};  ///< only phases in which this role acts; empty: all
   /// A flag of the run with which no end is known; it makes nothing faster itself.
   std::string_view unless = {};
+  /// With that flag, the share by which a faster value may be slower after all; 0: nothing is known.
+  double slack_unless = 0;
+  Bytes uneven = 0;  ///< a more frugal value may take as much more after all
 };
 
 /// One thing that search may vary.

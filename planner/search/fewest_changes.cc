@@ -50,7 +50,7 @@ std::optional<Found> fewest_changes(const Space& space, const Evaluate& quick, c
   const auto accept = [&](const Point& point, const Outcome& outcome) {
     ++exact_runs;
     const Outcome real = exact(std::span(&point, 1)).front();
-    if (!real.valid || !real.fits) return false;
+    if (!real.valid || !real.fits || real.seconds > winner.outcome.seconds * (1 + options.tolerance)) return false;
     best = Found{point, real, outcome};
     return true;
   };

@@ -91,8 +91,7 @@ bool GroupSolver::flag_may_be_on(const Box& box, std::optional<std::size_t> flag
 }
 
 GroupSolver::Corners GroupSolver::corners(std::size_t g, const Box& box) {
-  Corners out{box.low, box.low, 0, true, {}, {}, {}, {}};
-  std::vector<std::size_t> relaxed;  // flags that are off in the fast corner, though on in the box
+  Corners out{box.low, box.low, 0, 0, {}, {}, {}, {}};
   Point at_end = box.low;
   bool spares = false;
   for (std::size_t i = 0; i < box.low.size(); ++i) {
@@ -103,24 +102,23 @@ GroupSolver::Corners GroupSolver::corners(std::size_t g, const Box& box) {
     const std::uint16_t frugal =
         only_shifts ? lightest(g, i, box) : end_of(effect.frugal, box.low[i], box.high[i]);
     if (effect.seconds) {
-      if (effect.faster == End::none && !out.time_open) out.time_open = i;
+      // Where the flag is open, it is off in the fast corner.
+      const bool flagged = flag_may_be_on(box, effect.time_unless) && !box.open(*effect.time_unless);
+      const double slack = flagged ? effect.slack_unless : effect.slack;
+      if ((effect.faster == End::none || (flagged && slack == 0)) && !out.time_open) out.time_open = i;
       out.fast[i] = end_of(effect.faster, box.low[i], box.high[i]);
-      out.slack += effect.slack;
-      if (effect.slack > 0) out.slack_open = i;
-      if (flag_may_be_on(box, effect.time_unless) && !box.open(*effect.time_unless)) relaxed.push_back(*effect.time_unless);
+      out.slack += slack;
+      if (slack > 0) out.slack_open = i;
     } else {
       out.fast[i] = frugal;
     }
+    if (effect.memory) out.uneven = std::max(out.uneven, effect.uneven);
     at_end[i] = out.frugal[i] = effect.memory ? frugal : out.fast[i];
     if (effect.memory && no_end && !only_shifts && !out.memory_open) out.memory_open = i;
     if (!effect.spares_at_end || box.high[i] + 1u != space_.dimensions[i].values.size()) continue;
     at_end[i] = box.high[i];
     if (spares && !out.memory_open) out.memory_open = i;  // two ways to spare are four corners
     spares = true;
-  }
-  for (const std::size_t flag : relaxed) {
-    out.fast[flag] = 0;
-    out.fast_inside = false;
   }
   if (spares) out.spares_at_end = std::move(at_end);
   return out;
@@ -169,7 +167,7 @@ std::optional<Point> GroupSolver::most_frugal(std::size_t g, const Box& box, con
         return std::pair{ordered ? effect.frugal : End::first, ordered};
       },
       [](const GroupOutcome& a, const GroupOutcome& b) { return a.spare > b.spare; });
-  const bool is_short = least && (tables_.at(g, *least).spare < 0 || tables_.short_by_exact_run(g, *least));
+  const bool is_short = least && (tables_.at(g, *least).spare + corners.uneven < 0 || tables_.short_by_exact_run(g, *least));
   if (is_short && corners.spares_at_end && tables_.at(g, *corners.spares_at_end).fits()) return corners.spares_at_end;
   return least;
 }
@@ -303,8 +301,9 @@ void GroupSolver::expand(std::size_t g, Progress& progress, Node node) {
   const Corners at = corners(g, node.box);
   if (at.time_open) return push_children(g, progress, node, *at.time_open, true);
   if (const std::optional<Point> least = at.memory_open ? std::nullopt : most_frugal(g, node.box, at)) {
-    const bool by_closed_form = tables_.at(g, *least).spare < 0;
-    if (by_closed_form || tables_.short_by_exact_run(g, *least)) {
+    const Bytes spare = tables_.at(g, *least).spare;
+    const bool by_closed_form = spare + at.uneven < 0;
+    if (by_closed_form || (spare >= 0 && tables_.short_by_exact_run(g, *least))) {
       progress.refused = false;
       progress.by_exact_run = progress.by_exact_run || !by_closed_form;
       return;
@@ -320,10 +319,7 @@ void GroupSolver::expand(std::size_t g, Progress& progress, Node node) {
   const GroupOutcome fast = tables_.at(g, *start);
   progress.refused = false;
   const bool single = node.box.low == node.box.high;
-  bool within = single || at.fast_inside || *start != at.fast;
-  for (std::size_t i = 0; i < start->size(); ++i)
-    within = within && (*start)[i] >= node.box.low[i] && (*start)[i] <= node.box.high[i];
-  if (within && fast.fits()) {
+  if (fast.fits()) {
     if (tables_.short_by_exact_run(g, *start)) {
       progress.by_exact_run = true;
     } else {

@@ -71,7 +71,7 @@ class GroupSolver {
   struct Corners {
     Point fast, frugal;
     double slack = 0;            ///< of the fast one's time
-    bool fast_inside = true;     ///< it is a choice of the node
+    Bytes uneven = 0;            ///< of what the frugal one takes
     std::optional<std::size_t> time_open, memory_open;  ///< first open dimension without an end
     std::optional<std::size_t> slack_open;              ///< open, and its fast end may be a little slower than others
     std::optional<Point> spares_at_end;                 ///< as `frugal`, where the other end may take less

@@ -58,10 +58,12 @@ DimensionEffect effect_on(const Happening& phase, const Knob& knob, const Job& j
     const Flag unless = effect.unless.empty() ? Flag{} : flag_of(effect.unless, job, space);
     const bool ends = unless.dimension || !unless.on;
     if (effect.seconds) {
-      const End faster = ends ? effect.faster : End::none;
+      const bool loosely = !ends && effect.slack_unless > 0;
+      const End faster = ends || loosely ? effect.faster : End::none;
       out.seconds = true;
       out.faster = first_time || out.faster == faster ? faster : End::none;
-      out.slack = std::max(out.slack, effect.slack);
+      out.slack = std::max(out.slack, loosely ? effect.slack_unless : effect.slack);
+      out.slack_unless = std::max(out.slack_unless, effect.slack_unless);
       if (unless.dimension) out.time_unless = unless.dimension;
       first_time = false;
     }
@@ -69,6 +71,7 @@ DimensionEffect effect_on(const Happening& phase, const Knob& knob, const Job& j
       const End frugal = ends ? effect.frugal : End::none;
       out.memory = true;
       out.frugal = first_memory || out.frugal == frugal ? frugal : End::none;
+      out.uneven = std::max(out.uneven, effect.uneven);
       out.spares_at_end = out.spares_at_end || effect.spares_at_end;
       if (unless.dimension) out.memory_unless = unless.dimension;
       first_memory = false;

@@ -13,8 +13,9 @@ namespace headroom::search {
 struct DimensionEffect {
   bool seconds = false, memory = false;  ///< touched at all
   End faster = End::none, frugal = End::none;
-  double slack = 0;
+  double slack = 0, slack_unless = 0;  ///< the latter with the flag `time_unless`; 0: no end is known then
   bool spares_at_end = false;
+  Bytes uneven = 0;
   /// A flag among the dimensions with which no end of time, or of memory, is known.
   std::optional<std::size_t> time_unless, memory_unless;
   bool any() const { return seconds || memory; }

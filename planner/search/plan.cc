@@ -264,20 +264,22 @@ Outcome quick_outcome(const Setup& setup, std::span<const Choice> choices, const
 /// What each change of `choice` does, taken back alone.
 std::vector<PlanPart> parts_of(const Setup& setup, const Space& space, const Executor& quick, const PlanChoice& choice) {
   const Outcome whole = quick_outcome(setup, choice.choices, quick);
-  std::vector<PlanPart> out;
-  for (std::size_t i = space.fixed.size(); i < choice.choices.size(); ++i) {
+  const std::size_t first = space.fixed.size();
+  std::vector<PlanPart> out(choice.choices.size() - std::min(first, choice.choices.size()));
+  parallel_for(out.size(), 0, [&](std::size_t k) {
+    const std::size_t i = first + k;
     std::vector<Choice> others = choice.choices;
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
     Change change{{choice.choices[i]}, {}, whole};
     if (Result<std::vector<Setting>> settings = setup.framework->settings_of(*setup.read, change.choices))
       change.settings = std::move(*settings);
-    PlanPart& part = out.emplace_back();
+    PlanPart& part = out[k];
     part.without = quick_outcome(setup, others, quick);
     std::string what;
     for (const Dimension& dimension : space.dimensions)
       if (dimension.knob.name == choice.choices[i].knob) what = dimension.knob.summary;
     part.technique = technique_of(choice.choices[i].knob, std::move(what), std::move(change), part.without);
-  }
+  });
   return out;
 }
 

@@ -7,17 +7,23 @@ namespace {
 
 /// Passes over unevenly cut batches take a little longer.
 constexpr double kUneven = 0.03;
+/// What goes to the host and back is as much, however it is cut; computing hides all of it or nothing: up to twice
+/// the time.
+constexpr double kHidden = 0.55;
+
+/// How many units are in flight, and what a shared buffer last held, depends on how batches are cut.
+constexpr Bytes kInFlight = 768 * kMiB;
 
 headroom::Effect size_of(unsigned activities, std::string_view role) {
-  return {.activities = activities, .faster = End::last, .frugal = End::first, .slack = kUneven, .role = role};
+  return {.activities = activities, .faster = End::last, .frugal = End::first, .slack = kUneven, .role = role, .uneven = kInFlight};
 }
 
 /// The flag with which tensors that the backward needs wait on the host.
 constexpr std::string_view kOffloadsActivations = "activation_offload";
 
 /// `activities` in which only memory changes.
-headroom::Effect weighs(unsigned activities, End frugal) {
-  return {.activities = activities, .seconds = false, .frugal = frugal};
+headroom::Effect weighs(unsigned activities, End frugal, Bytes uneven = 0) {
+  return {.activities = activities, .seconds = false, .frugal = frugal, .uneven = uneven};
 }
 
 constexpr unsigned kNotGenerating = kScoring | kTraining | kResting;
@@ -28,6 +34,7 @@ Effects training_size(std::string_view role) {
   headroom::Effect time = size_of(kTraining, role), memory = time;
   time.memory = false;
   time.unless = kOffloadsActivations;
+  time.slack_unless = kHidden;
   memory.seconds = false;
   memory.spares_at_end = true;
   return {time, memory};
@@ -92,7 +99,7 @@ void share_buffers(const Job& job, std::vector<Knob>& knobs) {
       }
     const auto memory =
         std::find_if(knob.effects.begin(), knob.effects.end(), [](const headroom::Effect& one) { return one.memory; });
-    if (memory != knob.effects.end()) knob.effects.push_back(weighs(kAllActivities, memory->frugal));
+    if (memory != knob.effects.end()) knob.effects.push_back(weighs(kAllActivities, memory->frugal, kInFlight));
   }
 }
 

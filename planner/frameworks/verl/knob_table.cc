@@ -138,12 +138,15 @@ Keys rollout_keys(const Settings& s, const std::string& key, const std::string& 
 using settings::Effects;
 
 constexpr unsigned kPasses = kScoring | kTraining;
-const Effects kStrategy = {{.activities = kPasses, .faster = End::first},
+const Effects kStrategy = {{.activities = kPasses, .faster = End::first, .slack = 0.03},
                            {.activities = kResting},
                            {.activities = kGenerating, .seconds = false}};
 const Effects kSharedSequences = {{.activities = kPasses},
                                   {.activities = kGenerating | kResting, .seconds = false, .frugal = End::first}};
 const Effects kShards = {{.activities = kPasses | kResting, .frugal = End::last},
+                         {.activities = kGenerating, .faster = End::last, .frugal = End::last}};
+// It takes the place of moving the weights to and fro.
+const Effects kPolicy = {{.activities = kPasses | kResting, .frugal = End::last},
                          {.activities = kGenerating, .faster = End::last, .frugal = End::last}};
 const Effects kResharding = {{.activities = kPasses, .faster = End::first, .frugal = End::last},
                              {.seconds = false, .frugal = End::last}};
@@ -223,7 +226,7 @@ const KnobRow kRows[] = {
      [](const Settings& s) { return s.actor.strategy == Strategy::fsdp2; },
      [](const Settings& s) { return word(s.actor.fsdp.offload_policy); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.actor.fsdp.offload_policy, v); },
-     [](const Settings& s) { return Keys{{kActor + "fsdp_config.offload_policy", word(s.actor.fsdp.offload_policy)}}; }, {"strategy", "fsdp2"}, settings::parked()},
+     [](const Settings& s) { return Keys{{kActor + "fsdp_config.offload_policy", word(s.actor.fsdp.offload_policy)}}; }, {"strategy", "fsdp2"}, kPolicy},
     {"reshard_after_forward", "gathered weights are freed between forward and backward", false, fsdp,
      [](const Settings& s) { return word(s.actor.fsdp.reshard_after_forward); }, [](const Settings&) { return kFlags; },
      [](Settings& s, const std::string& v) { return set_flag(s.actor.fsdp.reshard_after_forward, v); },
