@@ -33,6 +33,8 @@ std::string to_json(const Measurements& m) {
               {"versions", m.versions},
               {"memory", memory},
               {"rates", rates},
+              {"host", m.host},
+              {"host_seconds", m.host_seconds},
               {"notes", m.notes}}
              .dump(1) +
          "\n";
@@ -119,6 +121,13 @@ Result<Measurements> read_measurements(const Document& document, const std::stri
   m.used_by_others = all.whole("used_by_others");
   if (const Document* versions = document.find("versions"))
     for (const auto& [what, version] : versions->entries()) m.versions[what] = version.text();
+  if (document.find("host") != nullptr) m.host = all.text("host");
+  if (const Document* pieces = document.find("host_seconds"); pieces != nullptr && !pieces->entries().empty()) {
+    Fields seconds(*pieces, file);
+    for (const auto& [piece, value] : pieces->entries())
+      m.host_seconds[piece] = seconds.real(piece.c_str(), true);
+    HEADROOM_TRY(seconds.status());
+  }
   for (const Document& item : all.list("memory")) {
     Fields point(item, file);
     m.memory.push_back({point.text("action"), point.whole("used"), point.whole("added", -kMostBytes)});

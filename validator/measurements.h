@@ -38,6 +38,8 @@ struct Measurements {
   std::map<std::string, std::string> versions;  ///< driver, cuda, cublas, nccl
   std::vector<MemoryPoint> memory;
   std::vector<RatePoint> rates;
+  std::string host;                            ///< the processor and its cores; empty: not measured
+  std::map<std::string, double> host_seconds;  ///< of pieces of Python and dispatch (profile/host_times.h)
   std::vector<std::string> notes;  ///< what could not be measured, and why
 };
 

@@ -9,6 +9,7 @@
 #include "simulator/hardware/file.h"
 #include "simulator/hardware/library.h"
 #include "validator/profile/fit.h"
+#include "validator/profile/host_times.h"
 #include "validator/validate.h"
 
 namespace headroom::cli {
@@ -30,6 +31,10 @@ std::string table(const gpu::Measurements& m) {
   for (const auto& p : m.rates) {
     text += fmt::format("  {:<30} {:<22} {:<6} {:>11.3e} {:>10.1f} {:>10.1f}\n", p.kind, p.shape,
                         name(p.dtype), p.seconds, p.flops / p.seconds * 1e-12, p.bytes / p.seconds * 1e-9);
+  }
+  if (!m.host_seconds.empty()) {
+    text += fmt::format("\nhost: {}\n", m.host);
+    for (const auto& [piece, seconds] : m.host_seconds) text += fmt::format("  {:<30} {:>11.3e}\n", piece, seconds);
   }
   for (const auto& note : m.notes) text += fmt::format("note: {}\n", note);
   return text;
@@ -77,6 +82,10 @@ Command calibrate_command() {
                    .help = "GPUs of this machine to measure together (default: 1)"},
                   {.name = "--kernels", .value = "", .help = "also time each of Headroom's own kernels"},
                   {.name = "--no-rates", .value = "", .help = "measure memory only"},
+                  {.name = "--python",
+                   .value = "PROGRAM",
+                   .help = "also measure what Python and PyTorch's dispatch take on this host, with this Python (one that "
+                           "has PyTorch)"},
                   output_file("--profile", "write a hardware profile, for `--gpu FILE` of other commands"),
                   {.name = "--host-memory",
                    .value = "",
@@ -94,7 +103,7 @@ Command calibrate_command() {
 int calibrate(const Arguments& arguments, Streams& streams) {
   HEADROOM_CLI_ASSIGN(const auto nproc, arguments.integer("--nproc", 1, 1024), streams);
   if (const std::string file = arguments.text("--from"); !file.empty()) {
-    for (const char* flag : {"--nproc", "--kernels", "--no-rates"})
+    for (const char* flag : {"--nproc", "--kernels", "--no-rates", "--python"})
       if (arguments.has(flag))
         HEADROOM_CLI_TRY(
             Status(fail(Error{
@@ -115,9 +124,11 @@ int calibrate(const Arguments& arguments, Streams& streams) {
   }
   const gpu::CalibrateOptions options{.rates = !arguments.has("--no-rates"),
                                       .kernels = arguments.has("--kernels")};
-  HEADROOM_CLI_ASSIGN(const gpu::Measurements measured,
-                      gpu::calibrate(options, place.value_or(launch::Place{})), streams);
+  HEADROOM_CLI_ASSIGN(gpu::Measurements measured, gpu::calibrate(options, place.value_or(launch::Place{})),
+                      streams);
   if (place && place->rank != 0) return kDone;
+  if (const std::string python = arguments.text("--python"); !python.empty())
+    HEADROOM_CLI_TRY(gpu::measure_host_times(python, measured), streams);
   return write(measured, arguments, streams);
 }
 

@@ -10,6 +10,8 @@
 #include <optional>
 #include <string_view>
 
+#include "validator/profile/host_times.h"
+
 namespace headroom::gpu {
 namespace {
 
@@ -196,6 +198,7 @@ Result<Hardware> fit_profile(const Measurements& m, const Hardware& base, std::v
   fit_communicators(m, out, notes);
   fit_rates(m, out, notes);
   state_sources(m, out);
+  fit_host_times(m, out, notes);
   return out;
 }
 
