@@ -172,6 +172,9 @@ def verl_section():
         if phases is None:
             refused.append((row["id"], reason))
             continue
+        # Weights are sent within the generation's timer, where a log has none for them.
+        if "generate" in phases and not any(key.startswith("update_weights_s") for key in row["measured"]):
+            phases["generate"] += phases.get("weight_sync", 0)
         rows += [(row["id"], phase, phases[phase], seconds) for phase, seconds in measured.items() if phases.get(phase)]
     print("\n# Phases that verl's public logs state\n")
     if rows:

@@ -17,12 +17,14 @@ namespace {
 struct Timer {
   std::string_view metric;
   std::vector<std::string_view> phases;  ///< empty: the whole step
+  /// A timer that later releases split off: in a log without it, its phases are within this one.
+  std::string_view split_off = {};
 };
 
 const std::vector<Timer>& timers() {
   static const std::vector<Timer> kTimers = {
       // verl
-      {"timing_s/gen", {"generate", "wake", "sleep"}},
+      {"timing_s/gen", {"generate", "wake", "sleep"}, "timing_s/update_weights"},
       {"timing_s/generate_sequences", {"generate"}},
       {"timing_s/reward", {"reward"}},
       {"timing_s/old_log_prob", {"actor_logprob"}},
@@ -95,15 +97,24 @@ std::string joined(const std::vector<std::string_view>& names) {
   return fmt::format("{}", fmt::join(names, "+"));
 }
 
+std::vector<std::string_view> enclosed(const Timer& timer, const TrainingLog& log) {
+  std::vector<std::string_view> out = timer.phases;
+  if (timer.split_off.empty() || !values_of(log, timer.split_off).empty()) return out;
+  for (const Timer& other : timers())
+    if (other.metric == timer.split_off) out.insert(out.end(), other.phases.begin(), other.phases.end());
+  return out;
+}
+
 void add_times(const Report& report, const TrainingLog& log, LogComparison& out) {
   for (const Timer& timer : timers()) {
     std::vector<double> values = values_of(log, timer.metric);
     if (values.empty()) continue;
     if (values.size() > 1) values.erase(values.begin());
-    const std::optional<double> predicted = seconds_of(report, timer.phases);
+    const std::vector<std::string_view> phases = enclosed(timer, log);
+    const std::optional<double> predicted = seconds_of(report, phases);
     if (!predicted) continue;
     out.rows.push_back({.metric = std::string(timer.metric),
-                        .what = joined(timer.phases),
+                        .what = joined(phases),
                         .predicted = *predicted,
                         .measured = median(values),
                         .steps = values.size()});

@@ -91,6 +91,22 @@ TimeSummary summarise(std::span<const TimedRow> rows) {
           .spearman = spearman(predicted, measured)};
 }
 
+Spread spread_of_equal_work(std::span<const TimedRow> rows) {
+  constexpr double kEqual = 1.01;
+  std::vector<double> more;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    for (std::size_t k = i + 1; k < rows.size(); ++k) {
+      const TimedRow &a = rows[i], &b = rows[k];
+      if (a.run == b.run || a.phase != b.phase) continue;
+      if (std::max(a.predicted, b.predicted) > kEqual * std::min(a.predicted, b.predicted)) continue;
+      more.push_back(100 * (std::max(a.measured, b.measured) / std::min(a.measured, b.measured) - 1));
+    }
+  return {.pairs = more.size(),
+          .median = quantile(more, 0.5),
+          .p90 = quantile(more, 0.9),
+          .worst = quantile(more, 1)};
+}
+
 std::string time_document(const std::vector<Row>& rows) {
   const std::vector<TimedRow> all = timed_rows(rows), steps = timed_rows(rows, true);
   std::map<std::string, std::vector<TimedRow>> phases;
@@ -107,6 +123,11 @@ std::string time_document(const std::vector<Row>& rows) {
   out += summary_line("all phases", all);
   out += summary_line("whole steps", steps);
   for (const auto& [name, part] : phases) out += summary_line(name, part);
+  if (const Spread same = spread_of_equal_work(all); same.pairs > 0)
+    out += fmt::format(
+        "\nThe same work, recorded in two runs, differs by {:.0f} % in the median of {} pairs, by {:.0f} % or less in 90 % of "
+        "them, by {:.0f} % at most: hosts, and what else ran beside.\n",
+        same.median, same.pairs, same.p90, same.worst);
   out += "\nWhere a prediction's seconds go is what the phase waits for at each moment.\n";
   std::string run;
   for (const TimedRow& row : all) {

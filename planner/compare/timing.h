@@ -31,6 +31,15 @@ struct TimeSummary {
 };
 TimeSummary summarise(std::span<const TimedRow> rows);
 
+/// By how much the same work took longer in one recording than in another, in percent: pairs of a phase in two runs
+/// that a prediction does not tell apart (seconds within 1 %). No prediction without the moment's speed of the host can
+/// be nearer to all of them than half of it.
+struct Spread {
+  std::size_t pairs = 0;
+  double median = 0, p90 = 0, worst = 0;
+};
+Spread spread_of_equal_work(std::span<const TimedRow> rows);
+
 /// docs/TIME.md: summaries by phase, then every row with its signed error and where the seconds go.
 std::string time_document(const std::vector<Row>& rows);
 

@@ -54,6 +54,24 @@ TEST(LogComparison, HoldsMediansAfterTheFirstStepAgainstTheLastPredictedStep) {
   EXPECT_EQ(comparison.unpredicted, std::vector<std::string>{"timing_s/adv"});
 }
 
+// verl sent weights within the generation's timer before it had one for them.
+TEST(LogComparison, ATimerEnclosesWhatLaterReleasesSplitOff) {
+  Report report = predicted();
+  for (DeviceReport& device : report.devices) {
+    PhaseReport sync = device.phases.back();
+    sync.phase = "weight_sync";
+    sync.seconds = 1.5;
+    device.phases.push_back(sync);
+  }
+  TrainingLog log;
+  log.steps.push_back({1, {{"timing_s/gen", 4.0}}});
+  EXPECT_DOUBLE_EQ(find(compare_log({}, report, log), "timing_s/gen")->predicted, 3.5);
+  log.steps[0].metrics["timing_s/update_weights"] = 2.0;
+  const LogComparison apart = compare_log({}, report, log);
+  EXPECT_DOUBLE_EQ(find(apart, "timing_s/gen")->predicted, 2);
+  EXPECT_DOUBLE_EQ(find(apart, "timing_s/update_weights")->predicted, 1.5);
+}
+
 TEST(LogComparison, TellsTheLengthsThatAreLogged) {
   TrainingLog log;
   for (int step = 1; step <= 4; ++step)

@@ -46,6 +46,18 @@ TEST(Timing, FollowsRepeatedSteps) {
   EXPECT_GE(phases.spearman, 0.98);
 }
 
+TEST(Timing, TellsHowMuchTheSameWorkDiffers) {
+  const auto row = [](const char* run, const char* phase, double predicted, double measured) {
+    return TimedRow{.run = run, .phase = phase, .step = 1, .predicted = predicted, .measured = measured, .spent = {}};
+  };
+  const std::vector<TimedRow> rows = {row("a", "reward", 1, 1),       row("a", "reward", 1, 7),
+                                      row("b", "reward", 1.005, 1.5), row("b", "generate", 1, 9),
+                                      row("c", "reward", 2, 9)};
+  const Spread spread = spread_of_equal_work(rows);
+  EXPECT_EQ(spread.pairs, 2u);  // not of one run, of other phases or of other work
+  EXPECT_NEAR(spread.worst, 100 * (7 / 1.5 - 1), 1e-9);
+}
+
 TEST(Timing, SpendsAllOfItsSeconds) {
   for (const TimedRow& row : timed_rows(recorded().rows()))
     EXPECT_NEAR(row.predicted, row.spent.total(), 1e-9) << row.run << " " << row.phase;
