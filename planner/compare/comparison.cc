@@ -42,16 +42,24 @@ std::string summary_text(const Summary& s) {
       s.counted == 0 ? "not recorded" : share(s.counts_equal, s.counted) + " equal");
 }
 
+/// What `process` took of the phase; empty: the first one. Null: it had no part in it.
+const ProcessPhase* part_of(const PhaseReport& phase, const std::string& process) {
+  for (const ProcessPhase& one : phase.processes)
+    if (process.empty() || one.process == process) return &one;
+  return nullptr;
+}
+
 /// Of the same step; for a step after the predicted ones, which repeat themselves, of the last one that has
 /// the phase.
-const PhaseReport* prediction(const Report& report, const MeasuredPhase& measured) {
+const PhaseReport* prediction(const Report& report, const MeasuredPhase& measured,
+                              const std::string& process) {
   int last = -1;
   for (const DeviceReport& device : report.devices)
     for (const PhaseReport& phase : device.phases) last = std::max(last, phase.step);
   const PhaseReport* best = nullptr;
   for (const DeviceReport& device : report.devices)
     for (const PhaseReport& phase : device.phases) {
-      if (phase.phase != measured.phase || phase.processes.empty()) continue;
+      if (phase.phase != measured.phase || part_of(phase, process) == nullptr) continue;
       if (phase.step == measured.step) return &phase;
       if (measured.step > last && last >= 0 && phase.step >= 0) best = &phase;
     }
@@ -90,10 +98,10 @@ std::vector<Row> compare(const Report& report, const Measured& measured) {
     Row row;
     row.name = measured.name;
     row.measured = phase;
-    const PhaseReport* predicted = prediction(report, phase);
+    const PhaseReport* predicted = prediction(report, phase, measured.process);
     if (predicted != nullptr) row.spent = predicted->spent;
     const ProcessPhase* process = phase.phase == "train_all" ? &whole
-                                  : predicted != nullptr     ? &predicted->processes.front()
+                                  : predicted != nullptr     ? part_of(*predicted, measured.process)
                                                              : nullptr;
     if (process != nullptr) {
       row.peak_allocated = process->peak_allocated;

@@ -150,7 +150,10 @@ Result<Measured> measured_of(const Document& recording, const std::string& file)
                       .line = recording.line(),
                       .key = "phases"});
   Measured out;
-  if (const Document* job = recording.find("case")) out.name = text(*job, "name");
+  if (const Document* job = recording.find("case")) {
+    out.name = text(*job, "name");
+    out.process = text(*job, "process");
+  }
   if (out.name.empty()) out.name = std::filesystem::path(file).stem().string();
   bool nested = false;
   std::size_t index = 0;

@@ -23,6 +23,7 @@ struct MeasuredPhase {
 
 struct Measured {
   std::string name;
+  std::string process;  ///< of a job of several: the one recorded (`case.process`); empty: the first
   std::vector<MeasuredPhase> phases;  ///< in order
 };
 

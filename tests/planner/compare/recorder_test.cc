@@ -149,6 +149,30 @@ TEST(Measured, CallsWithinCallsAreRowsOfTheirStep) {
   EXPECT_EQ(compare(report, *measured).back().peak_allocated, 40) << "all steps as one";
 }
 
+/// A job of several processes, one of which was recorded.
+TEST(Compare, TakesTheProcessThatWasRecorded) {
+  const auto document = parse_document(R"({"case": {"name": "run", "process": "critic"}, "phases": [
+    {"step": 0, "phase": "train_critic", "peak_alloc": 5, "peak_reserved": 8}]})",
+                                       "run.json");
+  ASSERT_TRUE(document) << document.error().text();
+  Measured measured = measured_of(*document, "run.json").value();
+  EXPECT_EQ(measured.process, "critic");
+  Report report;
+  for (const char* name : {"actor", "critic"}) {
+    PhaseReport& phase = report.devices.emplace_back().phases.emplace_back();
+    phase.step = 0;
+    phase.phase = "train_critic";
+    ProcessPhase& process = phase.processes.emplace_back();
+    process.process = name;
+    process.peak_allocated = name == std::string("critic") ? 20 : 10;
+  }
+  EXPECT_EQ(compare(report, measured).front().peak_allocated, 20);
+  measured.process = "reward";
+  EXPECT_EQ(compare(report, measured).front().peak_allocated, 0) << "it has no part in the phase";
+  measured.process.clear();
+  EXPECT_EQ(compare(report, measured).front().peak_allocated, 10) << "the first";
+}
+
 TEST(Compare, HoldsLaterStepsAgainstTheLastPredictedOne) {
   Report report;
   for (int step = 0; step < 2; ++step) {
