@@ -73,6 +73,9 @@ constexpr Names<TokenLogprob, 6> kTokenLogprob = {
      {TokenLogprob::selective_log_softmax, "selective_log_softmax"},
      {TokenLogprob::fused_linear, "fused_linear"}}};
 
+constexpr Names<LogitsEnd, 3> kLogitsEnd = {
+    {{LogitsEnd::backward, "backward"}, {LogitsEnd::step, "step"}, {LogitsEnd::next, "next"}}};
+
 constexpr Names<Entropy, 3> kEntropy = {
     {{Entropy::none, "none"}, {Entropy::forward, "forward"}, {Entropy::backward, "backward"}}};
 
@@ -168,6 +171,7 @@ HEADROOM_ENUM_NAMES(MetaRanks, kMetaRanks)
 HEADROOM_ENUM_NAMES(OptimizerKind, kOptimizerKind)
 HEADROOM_ENUM_NAMES(OptimizerImplementation, kOptimizerImplementation)
 HEADROOM_ENUM_NAMES(TokenLogprob, kTokenLogprob)
+HEADROOM_ENUM_NAMES(LogitsEnd, kLogitsEnd)
 HEADROOM_ENUM_NAMES(Entropy, kEntropy)
 HEADROOM_ENUM_NAMES(AttentionImplementation, kAttention)
 HEADROOM_ENUM_NAMES(AttentionKernel, kAttentionKernel)

@@ -94,6 +94,13 @@ struct Sharding {
   bool offload_optimizer = false, offload_parameters = false, pin_memory = false;
   bool sharded_as_built = false;     ///< ZeRO 3: the model is spread as it is made (zero.Init), never whole
   bool gathers_to_generate = false;  ///< ZeRO 3: a trainer's own generation has every weight gathered
+  /// The engine divides gradients of its model's outputs by the micro-batches of a step, each in a copy.
+  bool divides_output_gradients = false;
+  // ... and what differs between releases of DeepSpeed (planner/frameworks/settings/deepspeed.h)
+  bool late_buckets = false;        ///< ZeRO 1 and 2: buckets are made with a backward's first gradient
+  bool checks_bf16 = false;         ///< ZeRO 1 and 2: bf16 gradients too are looked through for infinities
+  bool flattens_on_device = false;  ///< ZeRO 1 and 2: weights are joined on the device, not on the host
+  bool gathers_in_place = false;    ///< ZeRO 3: a parameter gathered alone becomes what was gathered
   bool distributed_optimizer = true;  ///< Megatron
   // ColossalAI
   bool joins_lists = false;  ///< collectives take lists of tensors, and cloned parts of gradients (up to 0.3)
@@ -169,15 +176,22 @@ enum class TokenLogprob {
   fused_linear
 };
 
+/// How long a trainer's variables hold the logits of a micro-batch: until its backward is done, until its optimizer
+/// step is (of the last one of a step), until those of the next micro-batch take their place.
+enum class LogitsEnd { backward, step, next };
+
 enum class Entropy { none, forward, backward };  ///< backward: it is part of the loss
 
 struct LossSpec {
   TokenLogprob token_logprob = TokenLogprob::log_softmax;
   bool logits_fp32 = false;
+  bool divides_logits = true;               ///< by a temperature, in the packed loop
   bool temperature_copy = false;            ///< logits are divided out of place: a second copy
   bool collects_chunks = false;             ///< log-probs of all tokens, by chunks, stand whole before the choice
   bool scales_samples = false;              ///< generation divides its scores by a temperature
-  bool keeps_logits = false;                ///< the caller holds the logits until its backward is done
+  bool keeps_logits = false;                ///< the caller holds the logits until `logits_end`
+  LogitsEnd logits_end = LogitsEnd::backward;
+  bool overwrites_logits = true;  ///< flash_cross_entropy's gradients take the logits' place where nobody needs them
   Entropy logprob_entropy = Entropy::none;  ///< in the log-prob pass
   Entropy train_entropy = Entropy::none;    ///< in the update
   bool entropy_compiled = false;
@@ -192,6 +206,7 @@ struct LossSpec {
   // PPO-ptx: texts that every update also learns.
   std::int64_t text_sequences = 0, text_tokens = 0;
   std::int64_t score_sequences = 0;  ///< whose logits a scoring forward makes at once; 0: the whole batch's
+  std::string reference;  ///< a role of the process that scores each micro-batch between its forward and its backward
   bool operator==(const LossSpec&) const = default;
 };
 

@@ -2,6 +2,7 @@
 
 #include "planner/frameworks/deepspeed_chat/models.h"
 #include "planner/frameworks/deepspeed_chat/ppo.h"
+#include "planner/frameworks/settings/deepspeed.h"
 #include "simulator/engine/hybrid.h"
 
 namespace headroom::deepspeed_chat::ppo {
@@ -87,6 +88,7 @@ Result<Job> make_job(const Settings& s) {
   for (Role& role : job.roles) {
     const bool body = role.name == "actor" || role.name == "ref" || role.name == "ema";
     role.model_name = body ? s.actor.path : s.critic.path;
+    settings::set_deepspeed_release(s.versions.deepspeed, true, role.sharding);
     role.loads_on_every_rank = (body ? s.actor : s.critic).zero_stage < 3;
   }
   if (s.resumed)

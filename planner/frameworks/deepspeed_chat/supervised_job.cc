@@ -6,6 +6,7 @@
 #include "planner/frameworks/deepspeed_chat/settings.h"
 #include "planner/frameworks/deepspeed_chat/supervised.h"
 #include "planner/frameworks/deepspeed_chat/supervised_loop.h"
+#include "planner/frameworks/settings/deepspeed.h"
 #include "simulator/job/step_builder.h"
 #include "simulator/trainer/repeat_scope.h"
 
@@ -33,6 +34,7 @@ void set_sharding(const Settings& s, Role& role) {
   z.kind = kStages[role.trained || s.zero_stage == 3 ? s.zero_stage : 0];
   z.overlap_communication = true;
   z.persistence_threshold = kPersistent;
+  settings::set_deepspeed_release(s.versions.deepspeed, true, z);
   if (!role.trained) {
     z.offload_parameters = s.zero_stage == 3 && s.offload_reference;
     return;

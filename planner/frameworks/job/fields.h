@@ -249,6 +249,21 @@ struct Fields<Sharding> {
     v.field({.name = "gathers_to_generate",
              .meaning = "ZeRO-3: a trainer's own generation has every weight gathered"},
             &Sharding::gathers_to_generate);
+    v.field({.name = "divides_output_gradients",
+             .meaning = "ZeRO: gradients of the model's outputs are divided by a step's micro-batches, in a copy"},
+            &Sharding::divides_output_gradients);
+    v.field({.name = "late_buckets",
+             .meaning = "ZeRO-1 and 2: buckets are made with a backward's first gradient (DeepSpeed 0.18.3)"},
+            &Sharding::late_buckets);
+    v.field({.name = "checks_bf16",
+             .meaning = "ZeRO-1 and 2: bf16 gradients too are searched for infinities (DeepSpeed 0.17.1)"},
+            &Sharding::checks_bf16);
+    v.field({.name = "flattens_on_device",
+             .meaning = "ZeRO-1 and 2: weights are joined on the device, not on the host (DeepSpeed 0.18.7)"},
+            &Sharding::flattens_on_device);
+    v.field({.name = "gathers_in_place",
+             .meaning = "ZeRO-3: a parameter gathered alone becomes what was gathered (DeepSpeed 0.18.5)"},
+            &Sharding::gathers_in_place);
     v.field({.name = "distributed_optimizer",
              .meaning = "Megatron: optimizer states are spread over data-parallel ranks"},
             &Sharding::distributed_optimizer);
@@ -376,6 +391,8 @@ struct Fields<LossSpec> {
     v.field({.name = "token_logprob", .meaning = "how token log-probabilities are formed from the logits"},
             &LossSpec::token_logprob);
     v.field({.name = "logits_fp32", .meaning = "logits are cast to fp32"}, &LossSpec::logits_fp32);
+    v.field({.name = "divides_logits", .meaning = "logits are divided by a temperature (packed micro-batches)"},
+            &LossSpec::divides_logits);
     v.field({.name = "temperature_copy", .meaning = "logits are divided out of place"},
             &LossSpec::temperature_copy);
     v.field({.name = "collects_chunks",
@@ -383,8 +400,17 @@ struct Fields<LossSpec> {
             &LossSpec::collects_chunks);
     v.field({.name = "scales_samples", .meaning = "generation divides its scores by a temperature"},
             &LossSpec::scales_samples);
-    v.field({.name = "keeps_logits", .meaning = "the caller holds the logits until their backward is done"},
+    v.field({.name = "keeps_logits", .meaning = "the caller holds the logits beyond the loss"},
             &LossSpec::keeps_logits);
+    v.field({.name = "logits_end",
+             .meaning = "... until their backward is done, their optimizer step, or the next micro-batch's stand"},
+            &LossSpec::logits_end);
+    v.field({.name = "overwrites_logits",
+             .meaning = "flash_cross_entropy's gradients take the logits' place where nobody needs them"},
+            &LossSpec::overwrites_logits);
+    v.field({.name = "reference",
+             .meaning = "a role of the process that scores each micro-batch between its forward and its backward"},
+            &LossSpec::reference);
     v.field({.name = "logprob_entropy", .meaning = "entropy in the log-prob pass"},
             &LossSpec::logprob_entropy);
     v.field({.name = "train_entropy", .meaning = "entropy in the update; backward: it is part of the loss"},

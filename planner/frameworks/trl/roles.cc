@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "models/architecture/family.h"
+#include "planner/frameworks/settings/deepspeed.h"
 #include "planner/frameworks/trl/job.h"
 #include "planner/frameworks/trl/loops.h"
 
@@ -28,6 +29,8 @@ void set_zero(const Settings& s, Role& role) {
   z.overlap_communication = stage == 3;
   z.sharded_as_built = stage == 3 && s.launcher.zero3_init;
   z.gathers_to_generate = s.gathers_to_generate;
+  // Accelerate divides the loss itself and tells the engine so.
+  settings::set_deepspeed_release(s.versions.deepspeed, false, z);
   const DeepspeedFile& file = s.deepspeed;
   const std::int64_t width = role.model->decoder.hidden;
   std::string optimizer = s.launcher.offload_optimizer, parameters = s.launcher.offload_parameters;

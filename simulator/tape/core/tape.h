@@ -114,6 +114,9 @@ class Tape {
   /// Python does by raising.
   bool stopped() const { return stopped_; }
   void set_stopped(bool stopped) { stopped_ = stopped; }
+  /// Whether DeepSpeed's function for partitioned weights stands in the place of torch.nn.functional.linear.
+  bool zero3_linears() const { return zero3_linears_; }
+  void set_zero3_linears(bool on) { zero3_linears_ = on; }
   bool meta_parameters() const { return meta_parameters_; }
   void set_meta_parameters(bool meta) { meta_parameters_ = meta; }
   Thread thread() const { return thread_; }
@@ -149,6 +152,7 @@ class Tape {
   bool grad_enabled_ = true;
   bool stopped_ = false;
   bool meta_parameters_ = false;
+  bool zero3_linears_ = false;
   Thread thread_ = Thread::main;
   Stream stream_ = 0;
   std::uint64_t sequence_ = 0;

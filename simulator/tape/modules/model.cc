@@ -202,7 +202,19 @@ Tensor Model::forward(const ModelInput& input) {
   }
   hidden.reset();
   if (hooks != nullptr) hooks->after_forward(-1, out);
+  divide_gradient_of(out);
   return out;
+}
+
+void Model::divide_gradient_of(const Tensor& out) {
+  if (!options_.divides_output_gradients || !tape_.grad_enabled() || !out.requires_grad() ||
+      out->producer == nullptr)
+    return;
+  Tape::hooks(*out->producer).before.push_back([this](std::span<Tensor> incoming) {
+    const GradMode no_grad(tape_, false);
+    const ComponentScope component(tape_, Component::temporaries);
+    if (incoming[0].defined()) incoming[0] = div_scalar(incoming[0]);
+  });
 }
 
 Tensor Model::forward(const ModelInput& input, const std::function<Tensor(Tensor hidden)>& top) {

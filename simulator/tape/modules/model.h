@@ -29,6 +29,7 @@ struct ModelOptions {
   std::int64_t ulysses = 1;           ///< ranks that share the tokens of a forward
   std::int64_t expert_ranks = 1;      ///< over which routed experts are dealt out
   std::int64_t token_ranks = 1;       ///< tensor-parallel ranks that share the tokens between branches
+  bool divides_output_gradients = false;  ///< what comes back to a forward's result is divided, in a copy
 };
 
 /// A parameter's place in its module. `layer` is the decoder layer, -1 outside. Order of slots is that of
@@ -180,6 +181,7 @@ class Model {
 
  private:
   Tensor body(const ModelInput& input);
+  void divide_gradient_of(const Tensor& out);
 };
 
 /// Registers a parameter: called by layers while they are built.

@@ -7,6 +7,7 @@
 #include "simulator/tape/core/autocast.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/pointwise.h"
+#include "simulator/tape/operations/reduce.h"
 #include "simulator/tape/operations/views.h"
 #include "simulator/tape/operations/work.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 const std::uint16_t kMm = operation_name("aten::mm"), kMmBackward = operation_name("MmBackward0");
 const std::uint16_t kAddmm = operation_name("aten::addmm"), kAddmmBackward = operation_name("AddmmBackward0");
+const std::uint16_t kZero3Backward = operation_name("LinearFunctionForZeroStage3Backward");
 const std::uint16_t kBmm = operation_name("aten::bmm"), kBmmBackward = operation_name("BmmBackward0");
 
 using Tensors = std::span<Tensor>;
@@ -136,8 +138,60 @@ Tensor bmm(Arg a, Arg b) {
   return out;
 }
 
+namespace {
+
+/// All three gradients stand until the function returns.
+void zero3_linear_backward(Node& node, Tensors in, Tensors out) {
+  const Tensor input = node.unpack(0), weight = node.unpack(1);
+  const Tensor rows = reshape(in[0], {-1, in[0].size(-1)});
+  if (node.wants(0)) {
+    out[0] = unsafe_view(product(node.name, rows, weight), node.shape.sizes());
+  }
+  if (node.wants(1)) {
+    const Tensor turned = t(rows), flat = reshape(input, {-1, input.size(-1)});
+    out[1] = product(node.name, turned, flat);
+  }
+  if (node.wants(2)) out[2] = sum(rows, 1u, false);
+}
+
+}  // namespace
+
+Tensor zero3_linear(Arg input, const Tensor& weight, const Tensor& bias) {
+  Tape& tape = input->tape();
+  Node* node = nullptr;
+  const Arg kept_weight(weight), kept_bias(bias);
+  if (tape.records(input, kept_weight, kept_bias)) {
+    node = tape.node(kZero3Backward, zero3_linear_backward, {&*input, &weight, &bias});
+    node->shape = input->shape();
+    tape.save(node, *input);
+    tape.save(node, weight);
+    bias.defined() ? tape.save(node, bias) : tape.save_nothing(node);
+  }
+  Tensor out;
+  {
+    const GradMode no_grad(tape, false);
+    const Tensor w = autocast_cast(weight, tape), x = autocast_cast(*input, tape);
+    std::array<std::int64_t, kMaxRank> sizes = x.shape().size;
+    const auto rank = static_cast<std::size_t>(x.rank());
+    sizes[rank - 1] = w.size(0);
+    const Tensor turned = t(w);
+    if (rank == 2 && bias.defined()) {
+      const Tensor b = autocast_cast(bias, tape);
+      out = product(kAddmm, x, turned, &b);
+    } else {
+      const Tensor flat = reshape(x, {-1, x.size(-1)});
+      out = unsafe_view(product(kMm, flat, turned), {sizes.data(), rank});
+      if (bias.defined() && tape.wants_operations()) add_in_place(out, bias);
+    }
+  }
+  tape.attach(out, node);
+  done(input);
+  return out;
+}
+
 Tensor linear(Arg input, const Tensor& weight, const Tensor& bias) {
   Tape& tape = input->tape();
+  if (tape.zero3_linears()) return zero3_linear(input.pass(), weight, bias);
   Tensor b = bias.defined() ? autocast_cast(bias, tape) : Tensor();
   Tensor w = autocast_cast(weight, tape);
   Tensor x = autocast_cast(*input, tape);

@@ -17,6 +17,10 @@ Tensor bmm(Arg a, Arg b);
 /// torch.nn.functional.linear over the last dimension: input [.., in], weight [out, in], bias [out] or
 /// undefined. Under autocast the arguments are cast from right to left.
 Tensor linear(Arg input, const Tensor& weight, const Tensor& bias);
+/// The same as DeepSpeed makes it of weights that are spread (runtime/zero/linear.py: LinearFunctionForZeroStage3):
+/// input, weight and bias are kept as they are, so a weight's part is all that stays of it; the bias is added in
+/// place. `linear` is this one while `Tape::zero3_linears`.
+Tensor zero3_linear(Arg input, const Tensor& weight, const Tensor& bias);
 /// input @ weight.T, then + bias: autocast casts the turned weight anew in every call.
 Tensor linear_by_product(Arg input, const Tensor& weight, const Tensor& bias);
 

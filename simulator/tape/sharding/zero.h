@@ -23,6 +23,11 @@ struct ZeroOptions {
   bool overlap_communication = false, contiguous_gradients = true;
   bool offload_optimizer = false, offload_parameters = false, pin_memory = false;
   bool sharded_as_built = false;  ///< stage 3: zero.Init; parameters come one by one, each spread at once
+  // Of newer releases: 0.18.3, 0.17.1, 0.18.7, 0.18.5.
+  bool late_buckets = false;        ///< stages 1 and 2: made with a backward's first gradient
+  bool checks_bf16 = false;         ///< stages 1 and 2: bf16 gradients too are searched for infinities
+  bool flattens_on_device = false;  ///< stages 1 and 2: weights are joined on the device
+  bool gathers_in_place = false;    ///< stage 3: a parameter gathered alone becomes what was gathered
   std::int64_t reduce_bucket = 500'000'000;
   std::int64_t prefetch_bucket = 50'000'000, persistence_threshold = 100'000;
   std::int64_t max_live_parameters = 1'000'000'000, max_reuse_distance = 1'000'000'000;
@@ -39,6 +44,8 @@ struct ZeroOptions {
 class ZeroEngine {
  public:
   virtual ~ZeroEngine() = default;
+  /// deepspeed.initialize() of a model that was spread as it was built; every other engine is made with its model.
+  virtual void initialize() {}
   /// engine.backward(loss) of one micro-batch. `last`: of those whose gradients add up to a step's; stages 0
   /// and 1 reduce with it, 2 and 3 with every one.
   virtual void backward(const Tensor& loss, bool last) = 0;

@@ -34,32 +34,65 @@ constexpr std::int64_t kNormPiece = 250'000'000;
 
 Zero3::Zero3(Model& model, Engine& engine, const ZeroOptions& options)
     : tape_(model.tape()),
+      model_(model),
       engine_(engine),
       options_(options),
       reduce_stream_(options.overlap_communication ? options.reduce_stream : 0),
       coordinator_(model, options) {
+  if (options.sharded_as_built) {
+    zero_to_device(model, false);
+    partition_parameters();
+    load_parameters();
+  }
+  if (!options.sharded_as_built || !options.trained) initialize();
+}
+
+void Zero3::initialize() {
   const ComponentScope component(tape_, Component::temporaries);
-  if (options.trained && !options.offload_optimizer) overflow_buffer_ = tape_.empty({1}, DType::int32, kFlag);
-  zero_to_device(model, !options.sharded_as_built);
-  partition_parameters();
-  if (options.trained) {
-    group_parameters(model);
+  if (options_.trained && !options_.offload_optimizer) overflow_buffer_ = tape_.empty({1}, DType::int32, kFlag);
+  if (!options_.sharded_as_built) {
+    zero_to_device(model_);
+    partition_parameters();
+  }
+  if (options_.trained) {
+    group_parameters(model_);
     build_optimizer();
   }
-  model.hooks = &coordinator_;
+  model_.hooks = &coordinator_;
+}
+
+void Zero3::partition(ZeroCoordinator::Parameter& p) {
+  const ModuleScope module(tape_, p.tensor->storage->label.module);
+  if (p.tensor->storage->block == kNoBlock) tape_.regrow_storage(p.tensor, p.tensor->storage->bytes);
+  p.on_host = options_.offload_parameters && !p.persistent;
+  p.partition = p.on_host ? tape_.empty_host({p.part}, options_.dtype,
+                                             options_.pin_memory ? HostKind::pinned : HostKind::pageable)
+                          : tape_.empty({p.part}, options_.dtype, kPart);
+  coordinator_.release(p);
 }
 
 void Zero3::partition_parameters() {
   const ComponentScope component(tape_, Component::weights);
-  for (ZeroCoordinator::Parameter& p : coordinator_.parameters()) {
-    const ModuleScope module(tape_, p.tensor->storage->label.module);
-    if (p.tensor->storage->block == kNoBlock)
-      tape_.regrow_storage(p.tensor, p.tensor->storage->bytes);
-    p.on_host = options_.offload_parameters && !p.persistent;
-    p.partition = p.on_host ? tape_.empty_host({p.part}, options_.dtype,
-                                               options_.pin_memory ? HostKind::pinned : HostKind::pageable)
-                            : tape_.empty({p.part}, options_.dtype, kPart);
-    coordinator_.release(p);
+  for (ZeroCoordinator::Parameter& p : coordinator_.parameters()) partition(p);
+}
+
+/// Transformers' loader gathers each module's parameters, fills them and spreads them again. A tied head was made and
+/// spread like any other parameter and goes when the model is whole.
+void Zero3::load_parameters() {
+  const ComponentScope component(tape_, Component::weights);
+  const bool tied = model_.options().head == HeadKind::language_model && model_.decoder().tied_embeddings;
+  ZeroCoordinator::Parameter head;
+  if (tied) {
+    head = coordinator_.parameters().front();
+    head.tensor = tape_.empty(model_.head_table().shape(), options_.dtype, kPart);
+    head.elements = head.tensor.elements();
+    head.part = ceil_div(head.elements, options_.ranks);
+    head.persistent = head.elements <= options_.persistence_threshold;
+    partition(head);
+  }
+  for (const std::vector<std::size_t>& module : coordinator_.by_module()) {
+    module.size() == 1 ? coordinator_.gather_now(module.front()) : coordinator_.gather_now(module);
+    for (const std::size_t i : module) coordinator_.release(coordinator_.parameters()[i]);
   }
 }
 

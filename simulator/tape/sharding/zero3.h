@@ -19,12 +19,13 @@ namespace headroom::tape {
 /// Offload: masters, their gradients, Adam's states and the partition of gradients lie on the host, with
 /// offloaded parameters also this rank's parts, which visit the device to be gathered.
 ///
-/// Gathered parameters stay alive beyond their release where a graph holds views of them: linears save a
-/// transposed view of the weight.
+/// Gathered parameters stay alive beyond their release where a graph holds views of them: PyTorch's own linears save a
+/// transposed view of the weight (those of a model that was spread as it was built do not: `zero3_linear`).
 class Zero3 : public ZeroEngine {
  public:
   Zero3(Model& model, Engine& engine, const ZeroOptions& options);
 
+  void initialize() override;
   void backward(const Tensor& loss, bool last) override;
   void begin_joint_backward(bool last) override { last_ = last; }
   void end_joint_backward() override { reduce_bucket(); }
@@ -46,6 +47,8 @@ class Zero3 : public ZeroEngine {
     std::int64_t in_sub_group = 0, in_all = 0;
   };
   void partition_parameters();
+  void partition(ZeroCoordinator::Parameter& parameter);
+  void load_parameters();
   void group_parameters(Model& model);
   void begin_sub_group();
   void build_optimizer();
@@ -63,6 +66,7 @@ class Zero3 : public ZeroEngine {
   void check_overflow();
 
   Tape& tape_;
+  Model& model_;
   Engine& engine_;
   ZeroOptions options_;
   Stream reduce_stream_ = 0;

@@ -67,7 +67,8 @@ ZeroCoordinator::ZeroCoordinator(Model& model, const ZeroOptions& options)
     p.persistent = p.elements <= options.persistence_threshold;
     const std::size_t place = parameters_.size() - 1;
     places[slot.tensor] = place;
-    modules_[model.intern(slot.name.substr(0, slot.name.rfind('.')))].push_back(place);
+    p.owner = model.intern(slot.name.substr(0, slot.name.rfind('.')));
+    modules_[p.owner].push_back(place);
   }
   if (model.options().head != HeadKind::language_model) return;
   // A tied head is a module with the embedding's table.
@@ -87,6 +88,14 @@ void ZeroCoordinator::release(Parameter& p) {
   const Tensor nothing = tape_.empty({0}, p.tensor.dtype(), kReleased);
   tape_.set_data(p.tensor, tape_.alias(nothing, p.shape));
   p.available = false;
+}
+
+std::vector<std::vector<std::size_t>> ZeroCoordinator::by_module() const {
+  std::vector<std::vector<std::size_t>> out;
+  for (const auto& [module, parameters] : modules_)
+    if (!parameters.empty() && parameters_[parameters.front()].owner == module) out.push_back(parameters);
+  std::sort(out.begin(), out.end());
+  return out;
 }
 
 // --- The trace
@@ -299,6 +308,14 @@ void ZeroCoordinator::gather_now(std::size_t parameter) {
   const ComponentScope component(tape_, Component::gathered_parameters);
   Parameter& p = parameters_[parameter];
   const Tensor gathered = tape_.empty({p.part * options_.ranks}, options_.dtype, kGather);
+  if (options_.gathers_in_place) {
+    const Tensor own = p.on_host ? from_host(p) : p.partition;
+    if (tape_.wants_operations())
+      Work(tape_, OperationKind::all_gather, kGather).in(own).out(gathered).sizes({options_.ranks}).run();
+    tape_.set_data(p.tensor, tape_.alias(gathered, p.shape));
+    p.available = true;
+    return;
+  }
   if (tape_.wants_operations()) {
     const Tensor own = tape_.alias(gathered, Shape{p.part}, options_.rank * p.part);
     if (p.on_host) Work(tape_, OperationKind::host_to_device, kGather).in(p.partition).out(own).run();

@@ -28,6 +28,7 @@ class ZeroCoordinator : public ModuleHooks, public UnitHooks {
     bool on_host = false;  ///< where this rank's part lies
     Tensor partition;      ///< of this rank; undefined where it lies in a larger buffer on the host
     bool available = false;
+    std::uint32_t owner = 0;         ///< the module whose attribute it is
     std::set<std::uint32_t> active;  ///< modules that use it now
     int last_use = -1;               ///< position in the trace up to which it has been fetched
   };
@@ -40,8 +41,13 @@ class ZeroCoordinator : public ModuleHooks, public UnitHooks {
   /// The step: everything gathered goes, in order; afterwards persistent parameters are gathered for good.
   void release_all();
   void gather_persistent();
-  /// param.all_gather(): one parameter gathered on the compute stream and copied out of what was gathered.
+  /// param.all_gather(): one parameter gathered on the compute stream; it is copied out of what was gathered or,
+  /// with `gathers_in_place`, becomes it.
   void gather_now(std::size_t parameter);
+  /// Several at once on the compute stream: what was gathered becomes the parameters.
+  void gather_now(const std::vector<std::size_t>& wanted);
+  /// Parameters by the module that owns them, in order.
+  std::vector<std::vector<std::size_t>> by_module() const;
   /// The engine's reset before each forward of its root module.
   void begin_forward();
 
@@ -70,8 +76,6 @@ class ZeroCoordinator : public ModuleHooks, public UnitHooks {
   void prefetch(const std::vector<std::size_t>& needed);
   void gather(const std::vector<std::size_t>& wanted);
   void wait(std::size_t parameter);
-  /// Several at once on the compute stream: what was gathered becomes the parameters.
-  void gather_now(const std::vector<std::size_t>& wanted);
   /// This rank's part, brought from the host.
   Tensor from_host(const Parameter& parameter);
   /// With one rank nothing is gathered: the parameter becomes its part, or a copy of it from the host.

@@ -76,7 +76,8 @@ void ZeroPartitioned::take_over(Model& model) {
           .accumulated.push_back([this, place = Place{g, i}](const Tensor&) { gradient_ready(place); });
 }
 
-/// The group's parameters go to the host one by one, are joined there and come back as one buffer.
+/// The group's parameters go to the host one by one, are joined there and come back as one buffer; or they are joined
+/// where they lie.
 void ZeroPartitioned::build_group(Group& group) {
   std::vector<Shape> shapes;
   {
@@ -85,7 +86,7 @@ void ZeroPartitioned::build_group(Group& group) {
       const Tensor& whole = *p.slot;
       const ModuleScope module(tape_, whole->storage->label.module);
       shapes.push_back(whole.shape());
-      tape_.set_data(whole, tape_.empty({1}, options_.dtype, kStandIn));
+      if (!options_.flattens_on_device) tape_.set_data(whole, tape_.empty({1}, options_.dtype, kStandIn));
     }
     tape_.memory().empty_cache();
     group.flat = tape_.empty({group.elements}, options_.dtype, kFlat);
@@ -97,6 +98,8 @@ void ZeroPartitioned::build_group(Group& group) {
   const ComponentScope component(tape_, Component::master_weights);
   if (options_.offload_optimizer) {
     group.master = tape_.empty_host({group.partition}, DType::fp32, HostKind::pinned);
+    const HostKind kind = options_.pin_memory ? HostKind::pinned : HostKind::pageable;
+    if (narrows_on_host()) group.host_narrow = tape_.empty_host({group.partition}, options_.dtype, kind);
     return;
   }
   const Tensor part = tape_.empty({group.partition}, options_.dtype, kPartition);
@@ -117,19 +120,24 @@ Tensor ZeroPartitioned::slice_of(const Group& group, const ZeroParameter& p, con
 
 // --- Backward
 
-void ZeroPartitioned::backward(const Tensor& loss, bool last) {
-  last_ = last;
-  for (Tensor& bucket : buckets_) bucket.reset();
-  buckets_.clear();
-  const ComponentScope component(tape_, Component::temporaries);
-  {
-    const ComponentScope communication(tape_, Component::communication);
-    if (options_.contiguous_gradients)
-      for (int i = 0; i < (options_.overlap_communication ? 2 : 1); ++i)
-        buckets_.push_back(tape_.empty({options_.reduce_bucket}, options_.dtype, kBucket));
-  }
+void ZeroPartitioned::make_buckets() {
+  const ComponentScope communication(tape_, Component::communication);
+  if (options_.contiguous_gradients)
+    for (int i = 0; i < (options_.overlap_communication ? 2 : 1); ++i)
+      buckets_.push_back(tape_.empty({options_.reduce_bucket}, options_.dtype, kBucket));
   bucket_ = 0;
   in_bucket_ = 0;
+  ready_ = true;
+}
+
+void ZeroPartitioned::backward(const Tensor& loss, bool last) {
+  last_ = last;
+  const ComponentScope component(tape_, Component::temporaries);
+  if (!options_.late_buckets) {
+    for (Tensor& bucket : buckets_) bucket.reset();
+    buckets_.clear();
+    make_buckets();
+  }
   {
     const Tensor wide = to(loss, DType::fp32);
     const Tensor scaled = zero_scaled_loss(wide, logged_loss_);
@@ -139,9 +147,15 @@ void ZeroPartitioned::backward(const Tensor& loss, bool last) {
 }
 
 void ZeroPartitioned::gradient_ready(Place place) {
-  if (options_.stage < 2 && !last_) return;  // they add up where they are
   const std::uint16_t operation = tape_.operation();
   tape_.set_operation(0);
+  if (options_.late_buckets && !ready_) make_buckets();
+  // Else they add up where they are.
+  if (options_.stage >= 2 || (last_ && options_.overlap_communication)) take_gradient(place);
+  tape_.set_operation(operation);
+}
+
+void ZeroPartitioned::take_gradient(Place place) {
   const ZeroParameter& p = groups_[place.group].parameters[place.index];
   if (in_bucket_ + p.elements > options_.reduce_bucket) {
     reduce_bucket();
@@ -155,7 +169,6 @@ void ZeroPartitioned::gradient_ready(Place place) {
   }
   in_bucket_ += p.elements;
   waiting_.push_back(place);
-  tape_.set_operation(operation);
 }
 
 /// The bucket's elements in order, cut where the owner changes.
@@ -273,12 +286,17 @@ void ZeroPartitioned::offload_gradient(Group& group, const ZeroParameter& p) {
 
 void ZeroPartitioned::finish_backward() {
   if (options_.stage < 2 && !last_) return;  // buckets stay to the next one
+  if (options_.stage < 2 && !options_.overlap_communication)
+    for (std::size_t g = 0; g < groups_.size(); ++g)
+      for (std::size_t i = 0; i < groups_[g].parameters.size(); ++i)
+        if ((*groups_[g].parameters[i].slot)->grad != nullptr) take_gradient({g, i});
   reduce_bucket();
   drop_reduced();
   if (!options_.offload_optimizer)
     for (std::size_t g = 0; g < groups_.size(); ++g) average_group(g);
   for (Tensor& bucket : buckets_) bucket.reset();
   buckets_.clear();
+  ready_ = false;
   own_gradients_.reset();
   for (const Group& group : groups_)
     for (const ZeroParameter& p : group.parameters) tape_.set_grad(*p.slot, {});
@@ -316,7 +334,7 @@ void ZeroPartitioned::step(bool overflow) {
     {
       // Flag and norms come from the host, to be compared with other ranks'.
       const ComponentScope component(tape_, Component::temporaries);
-      if (options_.loss_scaling) const Tensor bytes = tape_.empty({1}, DType::uint8, kFlags);
+      if (options_.loss_scaling || options_.checks_bf16) const Tensor bytes = tape_.empty({1}, DType::uint8, kFlags);
       for (std::size_t g = 0; g < groups_.size() && !overflow; ++g)
         const Tensor norm = tape_.empty({1}, DType::fp32, kFlags);
     }
@@ -324,7 +342,7 @@ void ZeroPartitioned::step(bool overflow) {
     norms_.clear();
     return;
   }
-  if (options_.loss_scaling) check_overflow();
+  if (options_.loss_scaling || options_.checks_bf16) check_overflow();
   if (overflow) {
     std::vector<std::vector<Tensor>> fresh(groups_.size());
     std::swap(averaged_, fresh);
@@ -388,13 +406,21 @@ void ZeroPartitioned::move_states(bool to_device) {
       zero_move(tape_, *state, to_device, twins_);
 }
 
-/// The update runs on the host; the updated part visits the device in fp32 before it is narrowed.
+/// The update runs on the host; the updated part comes narrowed, or visits the device in fp32 before it is.
 void ZeroPartitioned::step_on_host() {
   for (Group& group : groups_) {
     make_states(group);
     if (tape_.wants_operations()) {
       mul_in_place(group.host_gradient);
       adamw_work(tape_, kHostStep, group.master, group.host_gradient, group.average, group.square_average);
+    }
+    if (narrows_on_host()) {
+      if (tape_.wants_operations())
+        Work(tape_, OperationKind::host_to_device, kUpdated)
+            .in(group.host_narrow)
+            .out(tape_.alias(group.flat, Shape{group.partition}, options_.rank * group.partition))
+            .run();
+      continue;
     }
     const ComponentScope component(tape_, Component::staging);
     const Tensor updated = tape_.empty({group.partition}, DType::fp32, kUpdated);

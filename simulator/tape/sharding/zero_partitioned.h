@@ -8,17 +8,19 @@ namespace headroom::tape {
 
 /// ZeRO stages 1 and 2: whole weights in one flat buffer a group, this rank's part of it once more in fp32
 /// with its Adam states, gradients reduced bucket by bucket while the backward runs. bf16 alike, without loss
-/// scaling. Follows runtime/zero/stage_1_and_2.py of DeepSpeed 0.16:
+/// scaling. Follows runtime/zero/stage_1_and_2.py of DeepSpeed 0.16, with what ZeroOptions says of newer releases:
 ///
 ///   backward   one bucket (two when communication overlaps) of `reduce_bucket` elements; a finished gradient
 ///              is copied into it and goes at once; a full bucket is reduced on the reduction stream: runs of
 ///              gradients with one owner are joined, and what this rank owns is copied to one buffer for all
 ///              its gradients (which holds parameters that cross a border whole)
+///              stage 1 without overlap does so once the backward is over, group by group
 ///              without contiguous gradients there are no buckets: gradients that fill one are joined to be
 ///              reduced; others' go with the next reduction, own ones stay where autograd made them
 ///   step       group by group: the gradients joined, in fp32, the update in place; states are made in the
 ///              first step that is not skipped
-///   offload    masters, their gradients and states on the host; a gradient leaves when its bucket is reduced
+///   offload    masters, their gradients and states on the host; a gradient leaves when its bucket is reduced; the
+///              updated part visits the device in fp32, or (0.17.0) is narrowed on the host first
 class ZeroPartitioned : public ZeroEngine {
  public:
   ZeroPartitioned(Model& model, Engine& engine, const ZeroOptions& options);
@@ -34,7 +36,7 @@ class ZeroPartitioned : public ZeroEngine {
   struct Group {
     std::vector<ZeroParameter> parameters;
     std::int64_t elements = 0, partition = 0;  ///< padded to equal parts; one part
-    Tensor flat, master, average, square_average, host_gradient;
+    Tensor flat, master, average, square_average, host_gradient, host_narrow;
   };
   struct Place {
     std::size_t group = 0, index = 0;
@@ -46,7 +48,9 @@ class ZeroPartitioned : public ZeroEngine {
 
   void take_over(Model& model);
   void build_group(Group& group);
+  void make_buckets();
   void gradient_ready(Place place);
+  void take_gradient(Place place);
   void reduce_bucket();
   void join_runs(const std::vector<Run>& runs, std::int64_t most);
   std::vector<Run> bucket_runs() const;
@@ -60,6 +64,8 @@ class ZeroPartitioned : public ZeroEngine {
   void step_group(Group& group, std::vector<Tensor>& gradients);
   void make_states(Group& group);
   void step_on_host();
+  /// 0.17.0 brought it, and 0.17.1 what options tell of.
+  bool narrows_on_host() const { return options_.checks_bf16; }
   bool owned(const Group& group, const ZeroParameter& p) const { return slice(group, p).elements > 0; }
   /// This rank's part of a parameter: where it begins in it and how long it is.
   struct Slice {
@@ -81,7 +87,8 @@ class ZeroPartitioned : public ZeroEngine {
   Tensor staging_, host_staging_;       ///< offload: room for the largest parameter, between the two
   Tensor global_norm_, reported_norm_;  ///< of the last step: the optimizer's and the engine's
   // While a backward runs.
-  bool last_ = true;  ///< it completes gradients
+  bool last_ = true;   ///< it completes gradients
+  bool ready_ = false;  ///< for gradients: buckets were made
   std::vector<Tensor> buckets_;
   std::size_t bucket_ = 0;
   std::int64_t in_bucket_ = 0;

@@ -76,7 +76,8 @@ void Store::sync_weights(const WeightSync& sync) {
     gathered =
         tape_.empty({sync.adapters_only ? size.layer : std::max(size.root, size.layer)}, DType::uint8, kSend);
   if (!sync.adapters_only) {
-    const Tensor whole = tape_.empty({size.largest}, DType::uint8, kSend);
+    Tensor whole;
+    if (!holds_whole_weights()) whole = tape_.empty({size.largest}, DType::uint8, kSend);
     const Bytes largest = sent_bytes(size.largest);
     Tensor cast;
     if (largest != size.largest) cast = tape_.empty({largest}, DType::uint8, kSend);

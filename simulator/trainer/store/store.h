@@ -55,6 +55,8 @@ class Store {
   tape::Model& model() { return *model_; }
 
  protected:
+  /// Whether this rank has every weight whole, so that nothing is gathered to be sent.
+  virtual bool holds_whole_weights() const { return false; }
   /// Makes `model_` as the role asks, with its adapters.
   Status build_model();
 

@@ -21,6 +21,8 @@ int stage_of(ShardingKind kind) {
 }  // namespace
 
 Status ZeroStore::build() {
+  const bool sharded_as_built = role().sharding.kind == ShardingKind::zero3 && role().sharding.sharded_as_built;
+  if (sharded_as_built) tape_.set_zero3_linears(true);  // for good, and for every model
   tape_.set_stopped(true);
   const Status built = build_model();
   tape_.set_stopped(false);
@@ -43,6 +45,10 @@ Status ZeroStore::build() {
   options.offload_parameters = sharding.offload_parameters;
   options.pin_memory = sharding.pin_memory;
   options.sharded_as_built = sharding.sharded_as_built;
+  options.late_buckets = sharding.late_buckets;
+  options.checks_bf16 = sharding.checks_bf16;
+  options.flattens_on_device = sharding.flattens_on_device;
+  options.gathers_in_place = sharding.gathers_in_place;
   options.reduce_bucket = sharding.reduce_bucket;
   options.prefetch_bucket = sharding.prefetch_bucket;
   options.persistence_threshold = sharding.persistence_threshold;
@@ -51,7 +57,14 @@ Status ZeroStore::build() {
   options.gather_stream = context_.first_stream;
   options.reduce_stream = static_cast<Stream>(context_.first_stream + 1);
   engine_ = tape::make_zero_engine(*model_, context_.engine, options);
+  model_->options().divides_output_gradients = role().trained && sharding.divides_output_gradients;
+  waits_ = sharded_as_built && role().trained;
   return {};
+}
+
+void ZeroStore::build_optimizer() {
+  if (waits_) engine_->initialize();
+  waits_ = false;
 }
 
 void ZeroStore::step() {

@@ -101,6 +101,89 @@ TEST(ZeroPartitioned, ContiguousGradientsTakeTwoBuckets) {
   EXPECT_EQ(Sizes(compute.begin(), compute.begin() + 2), (Sizes{2 * kBucket, 2 * kBucket}));
 }
 
+/// Since 0.18.3 (setup_buckets): the logits' gradients and those of the last layer stand before a bucket does.
+TEST(ZeroPartitioned, LateBucketsComeWithTheFirstGradient) {
+  const auto before_buckets = [](bool late) {
+    ZeroOptions chosen = options(2);
+    chosen.late_buckets = late;
+    ZeroRun run(chosen);
+    Tensor loss = run.loss();
+    const Sizes compute = run.allocations([&] { run.engine().backward(loss, true); });
+    EXPECT_EQ(std::count(compute.begin(), compute.end(), 2 * kBucket), 2) << late;
+    return std::find(compute.begin(), compute.end(), 2 * kBucket) - compute.begin();
+  };
+  EXPECT_EQ(before_buckets(false), 0);
+  EXPECT_GT(before_buckets(true), 4);
+}
+
+/// Stage 1's buckets stay to the last micro-batch of a step, late or not.
+TEST(ZeroPartitioned, LateBucketsOfStage1AreMadeOnceAStep) {
+  ZeroOptions chosen = options(1);
+  chosen.late_buckets = true;
+  ZeroRun run(chosen);
+  Sizes compute;
+  for (const bool last : {false, true}) {
+    Tensor loss = run.loss();
+    append(compute, run.allocations([&] { run.engine().backward(loss, last); }));
+  }
+  EXPECT_EQ(std::count(compute.begin(), compute.end(), 2 * kBucket), 2);
+}
+
+/// reduce_gradients: without overlap stage 1 fills its bucket once the backward is over, in the groups' order, so every
+/// gradient has lain where autograd made it.
+TEST(ZeroPartitioned, Stage1WithoutOverlapReducesAfterTheBackward) {
+  ZeroOptions chosen = options(1);
+  chosen.overlap_communication = false;
+  chosen.ranks = 1;
+  ZeroRun run(chosen);
+  Tensor loss = run.loss();
+  const Sizes compute = run.allocations([&] { run.engine().backward(loss, true); });
+  std::int64_t all = 0;
+  for (const TinyParameter& p : tiny_parameters()) all += p.elements;
+  ASSERT_FALSE(compute.empty());
+  EXPECT_EQ(compute.back(), 2 * all);  // this rank's gradients, after every formula of the graph
+}
+
+/// Since 0.17.1 bf16's gradients too (bf16.check_grad_overflow).
+TEST(ZeroPartitioned, ChecksBf16WhereTheReleaseDoes) {
+  const auto step = [](bool checks) {
+    ZeroOptions chosen = options(2);
+    chosen.dtype = DType::bf16;
+    chosen.loss_scaling = false;
+    chosen.checks_bf16 = checks;
+    ZeroRun run(chosen);
+    Tensor loss = run.loss();
+    run.engine().backward(loss, true);
+    return run.allocations([&] { run.engine().step(false); });
+  };
+  const Sizes plain = step(false), checked = step(true);
+  ASSERT_GT(checked.size(), plain.size());
+  EXPECT_EQ(Sizes(checked.end() - static_cast<std::ptrdiff_t>(plain.size()), checked.end()), plain);
+}
+
+/// Since 0.18.7 the flat weights come to exist beside the separate ones.
+TEST(ZeroPartitioned, FlattensOnTheDeviceWhereTheReleaseDoes) {
+  const auto peak = [](bool on_device) {
+    ZeroOptions chosen = options(2);
+    chosen.offload_optimizer = true;
+    chosen.flattens_on_device = on_device;
+    Bytes live = 0, most = 0;
+    ZeroRun run(chosen);
+    std::vector<Bytes> blocks;
+    for (const MemoryEvent& event : run.memory().events()) {
+      if (event.kind == MemoryEvent::Kind::allocate) {
+        blocks.resize(std::max<std::size_t>(blocks.size(), event.id + 1));
+        most = std::max(most, live += blocks[event.id] = event.bytes);
+      } else if (event.kind == MemoryEvent::Kind::free) {
+        live -= blocks[event.id];
+      }
+    }
+    return most;
+  };
+  std::int64_t smaller = sum(tiny_groups()[1]);
+  EXPECT_GT(peak(true), peak(false) + smaller);
+}
+
 // --- Stage 0 in bf16: runtime/bf16_optimizer.py
 
 TEST(ZeroUnsharded, Bf16MastersAreSpreadAndGradientsAreWide) {
@@ -164,6 +247,27 @@ TEST(Zero3, OffloadBuildsWithPersistentPartsAndOneBucketOnTheDevice) {
   for (const auto& group : tiny_groups())
     for (const std::int64_t n : group) append(expected, {2 * n, 2 * n});  // gathered, copied out
   EXPECT_EQ(run.built(), expected);
+}
+
+/// zero.Init: a parameter is spread as soon as it was made, the tied head like any other; then each module's are gathered
+/// to be filled. Nothing is trained before initialize().
+TEST(Zero3, SpreadsAModelAsItIsBuilt) {
+  ZeroOptions chosen = options(3);
+  chosen.ranks = 1;
+  chosen.sharded_as_built = chosen.gathers_in_place = true;
+  ZeroRun run(chosen);
+  Sizes expected;
+  for (const TinyParameter& p : tiny_parameters()) append(expected, {2 * p.elements, 2 * p.elements});
+  append(expected, {2 * 48 * 16, 2 * 48 * 16});                // the head
+  append(expected, {2 * 48 * 16, 2 * 32 * 16});                // the tables alone; pairs are whole on one rank
+  EXPECT_EQ(run.built(), expected);
+  const Sizes initialized = run.allocations([&] { run.engine().initialize(); });
+  EXPECT_EQ(std::count(initialized.begin(), initialized.end(), 2 * kBucket), 1);
+  Sizes hooked;  // each gathered once, for its gradient's accumulator
+  for (const auto& group : tiny_groups())
+    for (const std::int64_t n : group) hooked.push_back(2 * n);
+  ASSERT_GE(initialized.size(), hooked.size());
+  EXPECT_EQ(Sizes(initialized.end() - static_cast<std::ptrdiff_t>(hooked.size()), initialized.end()), hooked);
 }
 
 TEST(Zero3, OffloadedPartsFollowWhatTheyAreGatheredInto) {
