@@ -18,6 +18,12 @@ std::vector<Role> roles_on(const Job& job, const Role& role) {
   return out;
 }
 
+/// With the role that scores within their updates.
+std::vector<Role> with_reference(const Job& job, std::vector<Role> roles) {
+  if (const Role* reference = job.role(roles.front().loss.reference)) roles.push_back(*reference);
+  return roles;
+}
+
 bool among(const std::vector<Role>& roles, const std::string& name) {
   return std::any_of(roles.begin(), roles.end(), [&](const Role& role) { return role.name == name; });
 }
@@ -132,6 +138,7 @@ Job forward_part(const Job& job, const Process& process, const std::vector<Role>
     role.mini_batch = 0;
     role.epochs = 1;
     role.loss.train_entropy = Entropy::none;
+    role.loss.reference.clear();
     role.loss.keeps_logits = role.loss.kl = role.loss.sum_pi_squared = false;
     role.loss.keeps_outputs = role.loss.keeps_unused_graph = role.loss.entropy_recomputed = false;
     role.sharding.defer_gradient_sync = false;
@@ -147,12 +154,16 @@ Job training_part(const Job& job, const Process& process, const std::vector<Role
                   const std::optional<Action>& forward) {
   Job out = pass_part(job, process, roles);
   for (Role& role : out.roles) {
-    role.forward = {.sequences = 1};
+    if (role.name != roles.front().loss.reference) role.forward = {.sequences = 1};
     role.loss.logprob_entropy = Entropy::none;
   }
   const std::string& name = roles.front().name;
   out.start = {make_phase(PhaseKind::init,
                           {role_action(Verb::build, name), role_action(Verb::build_optimizer, name)})};
+  // What another role holds while it scores between forward and backward is part of the update; what it holds at rest
+  // is its own.
+  const std::string& reference = roles.front().loss.reference;
+  if (!reference.empty()) out.start.front().actions.push_back(role_action(Verb::build, reference));
   if (job.resumed) out.start.front().actions.push_back(role_action(Verb::create_states, name));
   out.step = {make_phase(PhaseKind::init)};
   // A forward leaves what training then finds: a gathered root, library workspaces.
@@ -237,7 +248,7 @@ Result<RoleCosts> CostBook::costs(const Job& job, const Process& process, const 
     HEADROOM_ASSIGN(out.forward, find(forward_part(job, process, roles, *forward), rank, true));
   }
   if (out.trains && passes.training) {
-    HEADROOM_ASSIGN(out.training, find(training_part(job, process, roles, forward), rank, true));
+    HEADROOM_ASSIGN(out.training, find(training_part(job, process, with_reference(job, roles), forward), rank, true));
   }
   return out;
 }

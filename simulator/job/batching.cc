@@ -27,7 +27,10 @@ std::int64_t shard_group_size(const Job& job, const Role& role) {
 
 bool lies_padded(const Job& job, const Role& role) {
   if (role.loop != nullptr) return true;
-  return !role.packed && role.sharding.kind != ShardingKind::megatron &&
+  const bool from_host = std::any_of(job.roles.begin(), job.roles.end(), [](const Role& one) {
+    return (one.loss.keeps_logits && one.loss.logits_end == LogitsEnd::next) || !one.loss.reference.empty();
+  });
+  return !from_host && !role.packed && role.sharding.kind != ShardingKind::megatron &&
          std::all_of(job.engines.begin(), job.engines.end(),
                      [](const Engine& engine) { return engine.kind == EngineKind::transformers; });
 }

@@ -19,7 +19,8 @@ std::int64_t shard_group_size(const Job& job, const Role& role);
 
 /// Whether the role's batch lies on its device as rectangles of padded sequences: so with a loop of its own,
 /// and where the trainer itself generates; a batch that an engine made lies on the host and comes in
-/// micro-batches.
+/// micro-batches, and so does that of a trainer that holds a micro-batch's logits to the next or has it scored within
+/// its update.
 bool lies_padded(const Job& job, const Role& role);
 
 /// Sequences of one optimizer step, all ranks together.

@@ -54,6 +54,8 @@ void add_role(const Role& role, Collector& found) {
             "is not modelled here: what the entropy's backward keeps is shown as if it were kept");
   found.add(role.loss.keeps_outputs && !packed, at + ".loss.keeps_outputs",
             "is not modelled here: outputs of micro-batches are a few bytes a token");
+  found.add(!role.loss.reference.empty() && !(packed && role.trained), at + ".loss.reference",
+            "has no effect: only updates of the packed loop ask another role");
   found.add(role.loss.sum_pi_squared && sharding.kind != ShardingKind::megatron, at + ".loss.sum_pi_squared",
             "is not modelled under this sharding: its temporaries are missing");
   found.add(role.optimizer.cpu_fraction > 0 && sharding.kind != ShardingKind::megatron,

@@ -209,6 +209,12 @@ Status check_role(const Job& job, const Role& role) {
   HEADROOM_TRY(count(at + ".epochs", role.epochs, 0));
   if (!role.shares_weights_of.empty() && job.role(role.shares_weights_of) == nullptr)
     return bad(at + ".shares_weights_of", fmt::format("no role is named {}", role.shares_weights_of));
+  if (!role.loss.reference.empty()) {
+    const Role* reference = job.role(role.loss.reference);
+    if (reference == nullptr || reference->trained || job.process_of(reference->name) != job.process_of(role.name))
+      return bad(at + ".loss.reference", fmt::format("expected an untrained role of the same process, found {}",
+                                                     role.loss.reference));
+  }
   return {};
 }
 

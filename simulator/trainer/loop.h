@@ -23,6 +23,8 @@ class Loop {
   virtual tape::Tensor forward(Experience& /*experience*/, Output /*output*/) { return {}; }
   /// All micro-batches, mini-batches and epochs.
   virtual void train(Experience& /*experience*/) {}
+  /// Log-probs of one micro-batch, which stay until the next one's: what another role's update asks for.
+  virtual void score_micro_batch() {}
 
   /// Before forward() and train(): in which step, and for which role the weights work (a LoRA reference's
   /// passes are the actor's with its adapters off).

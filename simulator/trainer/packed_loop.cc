@@ -151,16 +151,20 @@ PackedLoop::Outputs PackedLoop::run(const MicroBatches& batch, Entropy entropy) 
   out.logits = model().forward(input);
   if (!tape_.grad_enabled()) mask_.reset();
   const tape::ComponentScope component(tape_, Component::logits);
+  if (loss.logits_fp32) out.logits = tape::to(std::move(out.logits), DType::fp32);  // the caller's; the model's go
   Tensor rows = tape::view(out.logits, {labels.size(0), -1});
-  if (loss.logits_fp32) {
-    rows = tape::to(std::move(rows), DType::fp32);
-    out.logits = rows;  // what the caller holds; those of the model go
-  }
-  Tensor scaled = loss.temperature_copy ? tape::mul_scalar(rows) : tape::div_scalar_in_place(rows);
+  Tensor scaled = !loss.divides_logits   ? rows
+                  : loss.temperature_copy ? tape::mul_scalar(rows)
+                                          : tape::div_scalar_in_place(rows);
   rows.reset();
-  if (entropy != Entropy::none) out.entropy = packed_entropy(scaled, loss, model().engine);
+  if (entropy != Entropy::none) {
+    // Of the undivided logits themselves, whose gradients are then summed beside both, or of the divided rows.
+    const bool of_logits = !loss.divides_logits;
+    out.entropy = packed_entropy(of_logits ? tape::view(out.logits, {labels.size(0), -1}) : scaled, loss, model().engine);
+  }
   // Written over the logits in the backward, unless the entropy or the caller still needs them.
-  const bool in_place = entropy == Entropy::none && !(loss.logits_fp32 && loss.keeps_logits);
+  const bool in_place =
+      loss.overwrites_logits && entropy == Entropy::none && !(loss.logits_fp32 && loss.keeps_logits);
   if (role().packed || !loss.temperature_copy) {
     out.logprobs = token_logprobs(std::move(scaled), labels, in_place);
     return out;
@@ -197,6 +201,16 @@ Tensor PackedLoop::forward(Experience&, Output output) {
   return {};  // results go to the host with the batch
 }
 
+void PackedLoop::score_micro_batch() {
+  const tape::GradMode no_grad(tape_, false);
+  const tape::ComponentScope component(tape_, Component::activations);
+  const bool training = std::exchange(model().options().training, role().training_mode_forward);
+  store_.begin_pass();
+  scores_ = run(context_.packed_forward, Entropy::none).logprobs;
+  store_.end_pass();
+  model().options().training = training;
+}
+
 // --- Training
 
 Tensor PackedLoop::value_loss(const MicroBatches& batch) {
@@ -215,6 +229,10 @@ Tensor PackedLoop::packed_loss(const MicroBatches& batch) {
   Outputs outputs = run(batch, role().loss.train_entropy);
   const LossSpec& loss = role().loss;
   if (loss.keeps_logits) kept_logits_ = outputs.logits;
+  if (!loss.reference.empty()) {
+    outputs.logits.reset();
+    context_.score(loss.reference);
+  }
   if (!loss.keeps_outputs) return packed_policy_loss(tape_, loss, outputs.logprobs, outputs.entropy);
   outputs.logits.reset();
   kept_outputs_.push_back(outputs);
@@ -233,7 +251,8 @@ void PackedLoop::run_micro_batch(const MicroBatches& batch, bool last) {
   last_loss_ = std::move(scaled);
   store_.backward(last_loss_);
   mask_.reset();
-  kept_logits_.reset();
+  if (role().loss.logits_end == LogitsEnd::backward || (role().loss.logits_end == LogitsEnd::step && !last))
+    kept_logits_.reset();
   empty_after_micro_batch();
 }
 
@@ -247,6 +266,7 @@ void PackedLoop::train(Experience& experience) {
     last_loss_.reset();
     repeat(mini_batch.times);
     store_.step();
+    if (role().loss.logits_end == LogitsEnd::step) kept_logits_.reset();
     kept_outputs_.clear();
   }
   repeat(1);

@@ -18,6 +18,7 @@ class PackedLoop : public Loop {
 
   tape::Tensor forward(Experience& experience, Output output) override;
   void train(Experience& experience) override;
+  void score_micro_batch() override;
 
  private:
   /// Log-probs and entropies of one forward, with what its caller still holds.
@@ -47,6 +48,7 @@ class PackedLoop : public Loop {
   void repeat(double times);
 
   tape::Tensor kept_logits_;
+  tape::Tensor scores_;  ///< of the latest micro-batch that another role's loop had scored
   std::vector<Outputs> kept_outputs_;  ///< of the running mini-batch's micro-batches, where the loop keeps them
   tape::Tensor mask_;  ///< of packed sequences under scaled_dot_product_attention
   tape::Tensor last_loss_;  ///< the loop's variable, with its graph, until the next micro-batch's loss stands

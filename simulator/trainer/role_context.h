@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "simulator/job/batching.h"
 #include "simulator/job/job.h"
@@ -33,6 +34,7 @@ struct RoleContext {
   bool reads_norm = false;                            ///< the host reads each gradient norm before it goes on
   std::function<void()>
       communicator_made;  ///< to be called where one is made that others' memory lies around
+  std::function<void(const std::string& role)> score;  ///< has that role's loop score a micro-batch
 };
 
 }  // namespace headroom::trainer

@@ -121,7 +121,8 @@ Status Trainer::build(const Action& action) {
                       .packed_train = {},
                       .packed_forward = {},
                       .unused = unused,
-                      .communicator_made = communicator_made};
+                      .communicator_made = communicator_made,
+                      .score = [this](const std::string& name) { score(name); }};
   context.ranks = shard_group_size(job_, *role);
   context.micro_batch = role->train.sequences > 0 ? role->train.sequences : experience_.batch;
   context.forward_batch = role->forward.sequences > 0 ? role->forward.sequences : context.micro_batch;
@@ -151,6 +152,13 @@ Status Trainer::build(const Action& action) {
   made.loop = make_loop(*made.store);
   programs_[action.role] = std::move(made);
   return {};
+}
+
+void Trainer::score(const std::string& role) {
+  RoleProgram* asked = program(role);
+  if (asked == nullptr) return;  // validation says so
+  asked->loop->begin_pass(*job_.role(role), step_);
+  asked->loop->score_micro_batch();
 }
 
 void Trainer::forward(RoleProgram& program, const Role& acting, Output output) {
@@ -272,6 +280,7 @@ Status Trainer::act(const Action& action, int step) {
   if (steps && !p->store->has_optimizer())
     return fail(
         fmt::format("{}: the optimizer of role {} has not been built", enum_name(action.verb), action.role));
+  step_ = step;
   p->loop->begin_pass(*job_.role(action.role), step);
   return act_on_role(*p, action);
 }

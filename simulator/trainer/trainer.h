@@ -42,6 +42,8 @@ class Trainer {
   Status build(const Action& action);
   void experience();
   void forward(RoleProgram& program, const Role& acting, Output output);
+  /// One micro-batch of `role`, inside another role's update.
+  void score(const std::string& role);
   RoleProgram* program(const std::string& role);
   /// A mask of ones, when a model is given one.
   void make_mask();
@@ -55,6 +57,7 @@ class Trainer {
   std::int64_t rank_;
   std::map<std::string, RoleProgram> programs_;
   Experience experience_;
+  int step_ = -1;  ///< of the running action
   tape::Tensor barrier_;  ///< what the process group's first barrier leaves on the device
   tape::Tensor imports_;  ///< what importing a model's module leaves on the device
 };

@@ -47,6 +47,26 @@ TEST(ValidateJob, WantsSequencesWithinALearnedPositionTable) {
               HasSubstr("positions of roles.actor"));
 }
 
+TEST(ValidateJob, WantsAReferenceOfTheSameProcess) {
+  const auto with_reference = [](Job& job, bool same, bool trained) {
+    Role reference = job.roles[0];
+    reference.name = "ref";
+    reference.trained = trained;
+    job.roles.push_back(reference);
+    job.roles[0].loss.reference = "ref";
+    if (same) return job.processes[0].roles.push_back("ref");
+    Process other;
+    other.name = "other";
+    other.roles = {"ref"};
+    job.processes.push_back(other);
+  };
+  const std::string expected = "roles.actor.loss.reference: expected an untrained role of the same process";
+  EXPECT_EQ(complaint([&](Job& j) { with_reference(j, true, false); }), "");
+  EXPECT_THAT(complaint([&](Job& j) { with_reference(j, true, true); }), HasSubstr(expected));
+  EXPECT_THAT(complaint([&](Job& j) { with_reference(j, false, false); }), HasSubstr(expected));
+  EXPECT_THAT(complaint([](Job& j) { j.roles[0].loss.reference = "judge"; }), HasSubstr("found judge"));
+}
+
 TEST(ValidateJob, WantsHeadsDivisible) {
   EXPECT_THAT(complaint([](Job& j) { j.engines[0].tensor = 3; }), HasSubstr("16 attention heads"));
   EXPECT_EQ(complaint([](Job& j) { j.engines[0].tensor = 8; }), "");  // 4 key/value heads are replicated
