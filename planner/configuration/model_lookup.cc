@@ -63,6 +63,7 @@ struct Found {
 };
 
 Result<Found> find_config(const ModelRequest& request) {
+  if (request.values.is_map()) return Found{request.values, "stated"};
   if (!request.config.empty()) {
     const auto file = config_file(request.config, request.base);
     if (!file) return fail(fmt::format("no config.json at {}", request.config));
@@ -105,7 +106,8 @@ Result<std::shared_ptr<const Architecture>> find_model(const ModelRequest& reque
     for (const auto& [name, value] : request.overrides.entries())
       if (value.is_scalar()) found.config.set(name, value);
   // A file may change between two reads of one process (tests, a long-lived tool): only presets are kept.
-  const bool preset = found.source == request.name && request.config.empty() && !fs::exists(found.source);
+  const bool preset = found.source == request.name && request.config.empty() && !request.values.is_map() &&
+                      !fs::exists(found.source);
   if (preset) {
     const std::lock_guard lock(mutex);
     if (const auto at = known.find(key); at != known.end()) return at->second;

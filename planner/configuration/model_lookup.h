@@ -17,6 +17,7 @@ struct ModelRequest {
   std::string config;  ///< another config.json to read instead (verl's hf_config_path); may be empty
   std::string base;    ///< folder that relative paths start from after the working directory
   HeadKind head = HeadKind::language_model;
+  Document values = {};  ///< a config.json's own, instead of any file or name; null: none
   Document overrides;  ///< a map laid over the config's top-level keys; null: none
 };
 

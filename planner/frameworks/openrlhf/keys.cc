@@ -101,7 +101,7 @@ constexpr Flag kRl[] = {
     {"use_kl_loss", "algo.kl.use_loss", FIELD(bool, kl_loss), "false"},
     {"advantage_estimator", "algo.advantage.estimator", FIELD(T, estimator), "gae"},
     {"entropy_loss_coef", "actor.entropy_coef", FIELD(T, entropy)},
-    {"temperature", "rollout.temperature", std::monostate{}, "1.0", Effect::none, "logits are divided in place"},
+    {"temperature", "rollout.temperature", FIELD(double, temperature), "1.0"},
     {"freezing_actor_steps", "critic.freezing_steps", FIELD(I, freezing_steps), "-1", Effect::modelled, "", -1},
     {"pretrain", "actor.model_name_or_path", FIELD(T, pretrain)},
     {"reward_pretrain", "reward.model_name_or_path", FIELD(T, reward_pretrain)},

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "planner/frameworks/openrlhf/job.h"
+#include "planner/frameworks/openrlhf/recording.h"
 #include "planner/frameworks/settings/arguments.h"
 
 namespace headroom::openrlhf {
@@ -138,7 +139,9 @@ void check(Values& v, Settings& s) {
     v.without_effect(flag(s, "ds.enable_sleep"), "with the optimizer on the host nothing sleeps");
 }
 
-void find_models(Values& v, Settings& s, const JobOptions& options, const std::string& base) {
+/// `recorded`: the config of all models, of a recording; null: models are looked up by their names.
+void find_models(Values& v, Settings& s, const JobOptions& options, const std::string& base,
+                 const Document& recorded) {
   if (v.failed()) return;
   const std::string key = flag(s, s.rl() ? "actor.model_name_or_path" : "model.model_name_or_path");
   if (!options.model.empty()) s.pretrain = options.model;
@@ -148,6 +151,7 @@ void find_models(Values& v, Settings& s, const JobOptions& options, const std::s
     request.name = name;
     request.base = base;
     request.head = head;
+    if (options.model.empty()) request.values = recorded;
     return settings::model_at(v, at, request);
   };
   s.model = find(s.pretrain, key, s.program == Program::rm ? HeadKind::scalar : HeadKind::language_model);
@@ -192,10 +196,11 @@ settings::OptionKeys option_keys(const Settings& s) {
 }  // namespace
 
 bool detect(const JobInput& input) {
-  return !program_of(input).empty();
+  return has_recording(input) || !program_of(input).empty();
 }
 
-Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
+Result<ReadJob> read(const JobInput& given, const JobOptions& options) {
+  const JobInput input = without_recordings(given);
   const std::string name = program_of(input);
   if (name.empty())
     return fail(Error{.message = "expected a command or script that starts one of OpenRLHF's programs",
@@ -231,6 +236,7 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   } else {
     s.release = *parse_version(s.versions.framework);
   }
+  complete_recorded_versions(given, s.versions);
   complete_versions(s.release, s.versions);
   layers.set_defaults(settings::defaults(keys, s.release));
   Values values(layers);
@@ -238,13 +244,15 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   if (!s.rl()) s.actor.gpus = 8;
   read_settings(values, s);
   if (!s.rl()) read_launcher(values, s, *file->launch);
+  if (s.gpu.empty()) s.gpu = recorded_device(given);
   settings::take_options(s, options);
   for (Group* group : {&s.actor, &s.ref, &s.critic, &s.reward}) {
     if (options.nodes) group->nodes = *options.nodes;
     if (options.gpus_per_node) group->gpus = *options.gpus_per_node;
   }
   check(values, s);
-  find_models(values, s, options, std::filesystem::path(file->path).parent_path().string());
+  find_models(values, s, options, std::filesystem::path(file->path).parent_path().string(),
+              recorded_model(given));
   return settings::finish(values, std::move(made),
                           {.framework = "OpenRLHF",
                            .keys = keys,

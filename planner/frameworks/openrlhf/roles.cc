@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "planner/frameworks/openrlhf/job.h"
+#include "planner/frameworks/settings/deepspeed.h"
 
 namespace headroom::openrlhf {
 namespace {
@@ -51,6 +52,7 @@ void set_sharding(const Settings& s, Role& role, bool offload) {
   z.overlap_communication = s.overlap || s.stage == 3;
   z.sharded_as_built = s.stage == 3;  // Transformers sees DeepSpeed's configuration while it loads
   z.pin_memory = true;
+  settings::set_deepspeed_release(s.versions.deepspeed, true, z);
   if (role.trained) {
     z.offload_optimizer = s.adam_offload;
     role.optimizer.implementation =
@@ -77,7 +79,13 @@ void set_loss(const Settings& s, Role& role) {
   LossSpec& loss = role.loss;
   loss.logits_fp32 = true;
   loss.token_logprob = s.since(0, 6) ? TokenLogprob::flash_cross_entropy : TokenLogprob::log_softmax;
-  loss.keeps_logits = role.trained;
+  loss.overwrites_logits = false;
+  // PPO's step is a function; SFT's loop is one, whose variables live on; DPO's forward returns without the logits.
+  loss.keeps_logits = role.trained && s.program != Program::dpo;
+  loss.logits_end = s.rl() ? LogitsEnd::step : LogitsEnd::next;
+  // A temperature came with 0.6.2; what SFT and DPO compare is never divided.
+  loss.divides_logits = s.rl() && s.temperature != 1 && s.since(0, 6, 2);
+  if (role.trained && s.program == Program::dpo) loss.reference = "ref";
   loss.kl = role.trained && s.kl_loss && s.has_reference();
   if (!role.trained || s.entropy.empty()) return;
   const double coefficient = Document::scalar(s.entropy).as_double().value_or(0);

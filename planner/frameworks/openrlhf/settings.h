@@ -57,7 +57,7 @@ struct Settings : settings::TableSettings {
   double lora_dropout = 0;
   std::vector<std::string> lora_targets;
   bool ref_offload = false, reward_offload = false;
-  double kl_coefficient = 0.01;
+  double kl_coefficient = 0.01, temperature = 1;
   bool kl_loss = false;
   std::string estimator = "gae", entropy;
   std::int64_t epochs = 1, freezing_steps = -1, save_steps = -1;

@@ -21,12 +21,10 @@ class StepMaker : public StepBuilder {
       if (sleeps() && s_.since(0, 6, 1)) engine(Verb::sleep);
     }
     phase(PhaseKind::init);
-    for (const char* role : {"actor", "ema", "ref", "reward", "critic"}) {
-      if (!exists(role)) continue;
-      act(Verb::build, role);
-      const bool trained = role == std::string("actor") || role == std::string("critic");
-      if (trained) act(Verb::build_optimizer, role);
-    }
+    for (const char* role : {"actor", "ema", "ref", "reward", "critic"})
+      if (exists(role)) act(Verb::build, role);
+    for (const char* role : {"actor", "critic"})
+      if (exists(role)) act(Verb::build_optimizer, role);
     if (s_.resumed) {
       phase(PhaseKind::load);
       for (const char* role : {"actor", "critic"})
@@ -51,8 +49,7 @@ class StepMaker : public StepBuilder {
       train(PhaseKind::train_actor, "actor", std::max<std::int64_t>(0, s_.freezing_steps));
       if (s_.generates()) sync();
     } else {
-      if (exists("ref")) score(PhaseKind::ref_logprob, "ref", Output::logprobs, false);
-      phase(PhaseKind::train_actor);
+      phase(PhaseKind::train_actor);  // DPO's reference has its say within: LossSpec::reference
       act(Verb::train, "actor");
     }
     save();

@@ -38,9 +38,10 @@ TEST(Accuracy, NoRunGetsWorse) {
                   test::data("accuracy.json"));
 }
 
-/// TRL's own trainers and NeMo RL's own worker; docs/regenerate_trainers_recorded.sh.
+/// TRL's own trainers, NeMo RL's own worker, OpenRLHF's own actors and trainers; docs/regenerate_trainers_recorded.sh.
 TEST(Accuracy, NoRecordedTrainerGetsWorse) {
-  expect_no_worse({test::data("trl-trainers"), test::data("nemo-rl-worker")}, test::data("trainers-recorded-errors.json"));
+  expect_no_worse({test::data("trl-trainers"), test::data("nemo-rl-worker"), test::data("openrlhf-actors")},
+                  test::data("trainers-recorded-errors.json"));
 }
 
 /// verl's own worker, phase by phase at the micro-batches that it formed; docs/regenerate_verl_recorded.sh.
