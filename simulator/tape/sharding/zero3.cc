@@ -170,7 +170,9 @@ void Zero3::build_optimizer() {
       group.master = tape_.empty_host({group.elements}, DType::fp32, HostKind::pageable);
       continue;
     }
-    const Tensor copy = tape_.empty({group.elements}, options_.dtype, kPart);
+    // Copied, then widened; since 0.18.3, as late buckets, widened, then copied.
+    const DType copied = options_.late_buckets ? DType::fp32 : options_.dtype;
+    const Tensor copy = tape_.empty({group.elements}, copied, kPart);
     group.master = tape_.empty({group.elements}, DType::fp32, kMaster);
   }
   // The first broadcast comes before parameters are spread; by the segments that recorded runs reserved, what
