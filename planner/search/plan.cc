@@ -8,6 +8,7 @@
 #include "models/base/parallel.h"
 
 #include "planner/search/fewest_changes.h"
+#include "planner/search/least_changes.h"
 
 namespace headroom::search {
 namespace {
@@ -31,6 +32,9 @@ Executor until(const std::function<bool()>& stopped, const Executor& executor) {
   };
 }
 
+constexpr double kAnySlower = 1e6;  // times the fastest: how slow it gets does not matter
+constexpr int kMostTakenBack = 24;  // exact runs
+
 /// Configurations that differ in nothing that is shown: a knob without effect was turned.
 bool alike(const Outcome& a, const Outcome& b) {
   return a.seconds == b.seconds && a.spare == b.spare && a.peak_host == b.peak_host;
@@ -46,10 +50,9 @@ bool needs_no_less(const Outcome& one, const Outcome& other) {
 }
 
 /// One configuration by the exact executor, as a choice.
-Result<PlanChoice> confirmed_choice(const Setup& setup, const Space& space, const Executor& exact,
-                                    const Point& point) {
+Result<PlanChoice> confirmed_choice(const Setup& setup, const Executor& exact, std::vector<Choice> choices) {
   PlanChoice choice;
-  choice.choices = space.choices(point);
+  choice.choices = std::move(choices);
   HEADROOM_ASSIGN(choice.settings, setup.framework->settings_of(*setup.read, choice.choices));
   HEADROOM_ASSIGN(Report report, evaluate(setup, choice.choices, exact));
   choice.outcome = outcome_of(report);
@@ -132,7 +135,7 @@ class Confirmation {
   void confirm(const std::vector<Point>& points) {
     std::vector<Result<PlanChoice>> choices(points.size(), PlanChoice{});
     parallel_for(points.size(), static_cast<unsigned>(points.size()),
-                 [&](std::size_t i) { choices[i] = confirmed_choice(setup_, space_, exact_, points[i]); });
+                 [&](std::size_t i) { choices[i] = confirmed_choice(setup_, exact_, space_.choices(points[i])); });
     for (std::size_t i = 0; i < points.size(); ++i) {
       tried_.insert(points[i]);
       if (!choices[i]) {
@@ -172,10 +175,9 @@ void sort_and_cut(std::vector<PlanChoice>& choices, const PlanOptions& options) 
 void mark_pareto(std::vector<PlanChoice>& choices) {
   for (PlanChoice& choice : choices)
     choice.pareto = std::none_of(choices.begin(), choices.end(), [&](const PlanChoice& other) {
-      const bool no_worse =
-          other.outcome.seconds <= choice.outcome.seconds && other.outcome.spare >= choice.outcome.spare;
-      const bool differs =
-          other.outcome.seconds != choice.outcome.seconds || other.outcome.spare != choice.outcome.spare;
+      const Outcome &a = other.outcome, &b = choice.outcome;
+      const bool no_worse = a.seconds <= b.seconds && a.spare >= b.spare && a.peak_host <= b.peak_host;
+      const bool differs = a.seconds != b.seconds || a.spare != b.spare || a.peak_host != b.peak_host;
       return no_worse && differs;
     });
 }
@@ -213,14 +215,16 @@ Status prove(const Setup& setup, const Space& space, const Executors& executors,
   plan.proof = prover.run();
   if (!plan.proof->winning) return {};
   const Found& winner = *plan.proof->winning;
-  const std::optional<Found> fewest = fewest_changes(space, std::cref(quick), std::cref(exact), winner);
+  FewestOptions fewer;
+  if (options.least_changes) fewer = {.tolerance = kAnySlower, .most_exact_runs = kMostTakenBack};
+  const std::optional<Found> fewest = fewest_changes(space, std::cref(quick), std::cref(exact), winner, fewer);
   if (fewest) {
-    HEADROOM_ASSIGN(PlanChoice choice, confirmed_choice(setup, space, executors.exact, fewest->point));
+    HEADROOM_ASSIGN(PlanChoice choice, confirmed_choice(setup, executors.exact, space.choices(fewest->point)));
     choice.fewest = true;
     plan.choices.push_back(std::move(choice));
   }
   if (!fewest || !alike(fewest->outcome, winner.outcome)) {
-    HEADROOM_ASSIGN(PlanChoice choice, confirmed_choice(setup, space, executors.exact, winner.point));
+    HEADROOM_ASSIGN(PlanChoice choice, confirmed_choice(setup, executors.exact, space.choices(winner.point)));
     choice.fewest = !fewest;
     plan.choices.push_back(std::move(choice));
   }
@@ -250,6 +254,18 @@ Status climb(const Setup& setup, const Space& space, const Executors& executors,
   }
   sort_and_cut(plan.choices, options);
   if (plan.choices.empty()) return add_nearest(setup, space, findings, options, std::move(confirmation.misses), plan);
+  return {};
+}
+
+/// One or two changes with which the run fits, as the only choice.
+Status change_least(const Setup& setup, const Space& space, const Executors& executors, const PlanOptions& options,
+                    Plan& plan) {
+  std::optional<std::vector<Choice>> least = least_changes(setup, space, until(options.stopped, executors.quick),
+                                                           until(options.stopped, executors.exact));
+  if (!least) return {};
+  HEADROOM_ASSIGN(PlanChoice choice, confirmed_choice(setup, executors.exact, std::move(*least)));
+  choice.fewest = true;
+  plan.choices.push_back(std::move(choice));
   return {};
 }
 
@@ -312,9 +328,10 @@ Result<Plan> make_plan(const Setup& setup, const Space& space, const Executors& 
   const auto start = std::chrono::steady_clock::now();
   Plan plan;
   plan.space = space.size();
-  if (options.prove && executors.own && options.search.objective == Objective::time)
+  if (options.least_changes) HEADROOM_TRY(change_least(setup, space, executors, options, plan));
+  if (plan.choices.empty() && options.prove && executors.own && options.search.objective == Objective::time)
     HEADROOM_TRY(prove(setup, space, executors, options, plan));
-  const bool decided = plan.proof && plan.proof->winning;
+  const bool decided = !plan.choices.empty() || (plan.proof && plan.proof->winning);
   if (!decided) HEADROOM_TRY(climb_until_stopped(setup, space, executors, options, plan));
   plan.stopped = options.stopped && options.stopped();
   // The tables know less of this run than its own runs do.

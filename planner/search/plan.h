@@ -25,7 +25,7 @@ struct PlanChoice {
   Outcome outcome;                ///< by the confirming executor where `confirmed`
   std::optional<Report> report;   ///< of the confirming executor
   bool confirmed = false;
-  bool pareto = false;  ///< no other is both faster and leaves more memory
+  bool pareto = false;  ///< no other is as good in seconds, spare and host memory, and better in one of them
   std::vector<PlanPart> parts;  ///< of the first choice, by the quick executor
   bool fewest = false;  ///< the fewest changes that come within 2 % of the fastest
 };
@@ -61,6 +61,9 @@ struct PlanOptions {
   std::size_t top = 5;
   std::size_t most_tries = 24;  ///< runs of the confirming executor, before the proof
   bool prove = true;            ///< that nothing is faster than the best found
+  /// Rather than the fastest step the fewest changes with which the run fits: one or two knobs where that is enough
+  /// (`least_changes`), else the fastest with all taken back that it fits without.
+  bool least_changes = false;
   ProofOptions proof;
   /// Asked now and then; once true, the search ends with what it has. A proof knows no best until it is done: then a
   /// few configurations are looked at in its place.

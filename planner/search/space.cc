@@ -91,7 +91,7 @@ double Space::size() const {
 }
 
 Result<Space> make_space(std::span<const Knob> knobs, std::span<const std::string> vary,
-                         std::span<const std::string> fix) {
+                         std::span<const std::string> fix, bool algorithm) {
   enum class Use { unmentioned, varied, fixed };
   std::vector<Use> uses(knobs.size(), Use::unmentioned);
   std::vector<std::vector<std::string>> values(knobs.size());
@@ -115,7 +115,8 @@ Result<Space> make_space(std::span<const Knob> knobs, std::span<const std::strin
   }
   for (std::size_t i = 0; i < knobs.size(); ++i) {
     const bool wanted =
-        uses[i] == Use::varied || (vary.empty() && uses[i] == Use::unmentioned && !knobs[i].changes_numerics);
+        uses[i] == Use::varied ||
+        (vary.empty() && uses[i] == Use::unmentioned && (algorithm || !knobs[i].changes_numerics));
     if (!wanted) continue;
     std::vector<std::string> tried = values[i].empty() ? knobs[i].values : values[i];
     if (tried.size() > kMostValues) tried.resize(kMostValues);

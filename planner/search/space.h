@@ -35,9 +35,9 @@ struct Space {
 
 /// The space of `knobs`. `vary` holds `KNOB` or `KNOB=VALUE,VALUE…`: when it is not empty, only those knobs
 /// vary. `fix` holds `KNOB` or `KNOB=VALUE`. Knobs that change the training's numbers vary only when `vary`
-/// names them. Errors: an unknown knob (the nearest is named), a value that the knob does not have, a knob in
+/// names them, or with `algorithm`. Errors: an unknown knob (the nearest is named), a value that the knob does not have, a knob in
 /// both lists.
 Result<Space> make_space(std::span<const Knob> knobs, std::span<const std::string> vary,
-                         std::span<const std::string> fix);
+                         std::span<const std::string> fix, bool algorithm = false);
 
 }  // namespace headroom::search

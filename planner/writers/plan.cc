@@ -183,7 +183,24 @@ std::string plan_table(const Plan& plan, Bytes budget) {
   return out + (none ? would_fit_text(plan.would) : parts_text(plan.choices.front()));
 }
 
-std::string plan_json(const Plan& plan, const Report& input) {
+std::string card_table(const std::vector<CardPlan>& cards) {
+  using Align = Columns::Align;
+  Columns columns({Align::left, Align::right, Align::right, Align::left});
+  columns.add({"card", "s/step", "spare", "changes"});
+  for (const CardPlan& card : cards) {
+    const std::string changes = settings_text(card.settings, card.choices);
+    if (!card.refusal.empty())
+      columns.add({card.gpu, "", "", printable(card.refusal)});
+    else if (!card.fits)
+      columns.add({card.gpu, "", "", "nothing in this space fits"});
+    else
+      columns.add({card.gpu, fmt::format("{:.1f}", card.outcome.seconds), gib(card.outcome.spare),
+                   changes.empty() ? "none" : changes});
+  }
+  return columns.text();
+}
+
+std::string plan_json(const Plan& plan, const Report& input, const std::vector<CardPlan>& cards) {
   const bool found = !plan.choices.empty() && plan.choices[0].report.has_value();
   Json out = report_json(found ? *plan.choices[0].report : input);
   out["search"] = {{"space", plan.space},         {"evaluated", plan.evaluated}, {"pruned", plan.pruned},
@@ -201,6 +218,17 @@ std::string plan_json(const Plan& plan, const Report& input) {
   out["choices"] = Json::array();
   for (std::size_t i = 0; i < plan.choices.size(); ++i)
     out["choices"].push_back(choice_json(plan.choices[i], i + 1));
+  for (const CardPlan& card : cards) {
+    Json one = {{"gpu", card.gpu}, {"fits", card.fits}};
+    if (!card.refusal.empty()) one["refusal"] = card.refusal;
+    if (card.fits) {
+      one["seconds_per_step"] = card.outcome.seconds;
+      one["spare_bytes"] = card.outcome.spare;
+      one["changes"] = Json::object();
+      for (const Setting& setting : card.settings) one["changes"][setting.key] = setting.value;
+    }
+    out["cards"].push_back(std::move(one));
+  }
   return dump(out);
 }
 

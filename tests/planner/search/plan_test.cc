@@ -45,6 +45,34 @@ TEST_F(Toy, RanksWhatFitsByStepTime) {
   EXPECT_TRUE(found.now.fits);
 }
 
+// On every budget as few knobs are turned as any configuration that fits turns.
+TEST_F(Toy, LeastChangesAreAsFewAsCanBe) {
+  const Space all = space();
+  int turned[4] = {};
+  for (Bytes budget = 4 * kGiB; budget <= 24 * kGiB; budget += kGiB / 2) {
+    const search::Setup setup = test::toy_setup(read, budget);
+    std::size_t fewest = 9;
+    for (std::uint16_t m = 0; m < all.dimensions[0].values.size(); ++m)
+      for (std::uint16_t o = 0; o < all.dimensions[1].values.size(); ++o) {
+        const std::vector<Choice> choices = all.choices({m, o});
+        const Result<Report> report = evaluate(setup, choices, test::toy_executor(kGiB));
+        if (report && report->fits) fewest = std::min(fewest, choices.size());
+      }
+    PlanOptions options;
+    options.least_changes = true;
+    const Plan found =
+        make_plan(setup, all, {test::toy_executor(), test::toy_executor(kGiB)}, options).value();
+    SCOPED_TRACE(format_gib(budget));
+    ASSERT_EQ(found.choices.empty(), fewest == 9);
+    if (fewest == 9) continue;
+    EXPECT_EQ(found.choices[0].choices.size(), fewest);
+    ++turned[fewest];
+  }
+  EXPECT_GT(turned[0], 0);
+  EXPECT_GT(turned[1], 0);
+  EXPECT_GT(turned[2], 0);
+}
+
 TEST_F(Toy, TheExactExecutorDecides) {
   // A GiB more than the fast one says: m = 4 without offloading no longer fits.
   const Plan found = plan(14 * kGiB, kGiB, 2);

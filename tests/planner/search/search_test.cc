@@ -27,6 +27,7 @@ TEST(Space, LeavesNumericsAloneUnlessAsked) {
   EXPECT_EQ(space.size(), 8);
   const std::vector<std::string> vary = {"dtype"};
   EXPECT_EQ(make_space(kKnobs, vary, {}).value().dimensions.size(), 1u);
+  EXPECT_EQ(make_space(kKnobs, {}, {}, true).value().dimensions.size(), 3u);
 }
 
 TEST(Space, ChoicesAreDifferencesFromTheRun) {
