@@ -126,6 +126,27 @@ def units(folder):
     return {"unshard": forward, "reduce": max(0.0, statistics.median(trains) - 2 * forward)}
 
 
+def line(points):
+    """Seconds = fixed + bytes / rate, by least squares of relative errors."""
+    rows = [[1 / seconds, size / seconds / 2**30] for size, seconds in points]
+    fixed, slope = least_squares(rows, [1.0] * len(rows), [1.0] * len(rows))
+    return fixed, 2**30 / slope
+
+
+def driver_calls(folder):
+    """Getting a segment and giving it back, one at a time and many, from 20 MiB on (smaller ones share segments)."""
+    rows, least = read(folder, "allocator.json"), 20 << 20
+    gets = [(r["bytes"], r["seconds"]) for r in rows if r["what"] in ("get", "get one of many") and r["bytes"] >= least]
+    returns = [(r["bytes"], r["seconds"]) for r in rows if r["what"] in ("return", "return one of many") and r["bytes"] >= least]
+    rows = [r for r in read(folder, "emptying.json") if r["bytes"] >= least and r["turn"] > 0]
+    gets += [(r["bytes"], r["get"]) for r in rows]
+    returns += [(r["bytes"], r["give_back"]) for r in rows]
+    if not gets:
+        return {}, {}
+    (get, get_rate), (back, back_rate) = line(gets), line(returns)
+    return {"segment": get, "segment_return": back}, {"device_get": get_rate, "device_return": back_rate}
+
+
 def rates(folder):
     copies = {}
     for r in read(folder, "copies.json"):
@@ -139,11 +160,7 @@ def rates(folder):
         out["first_touch"] = size / (copies["to new pageable, kept"][size] - copies["to pageable"][size])
         out["unmap"] = size / copies["free pageable"][size]
         out["pin"] = size / copies["pin new"][size]
-    driver = {(r["what"], r.get("bytes")): r["seconds"] for r in read(folder, "allocator.json")}
-    small, large = 20 << 20, 4096 << 20
-    for key, what in (("device_get", "get"), ("device_return", "return")):
-        if (what, large) in driver:
-            out[key] = (large - small) / (driver[(what, large)] - driver[(what, small)])
+    out.update(driver_calls(folder)[1])
     for r in read(folder, "copies.json"):
         if r["what"] == "host foreach":
             out["optimizer"] = 7 * 4 * r["parameters"] * r["elements"] / r["seconds"]
@@ -161,7 +178,8 @@ def over(folders, figures):
 
 def main():
     folders = sys.argv[1:]
-    times = {**layers(folders), **over(folders, calls), **over(folders, optimizer_steps), **over(folders, units)}
+    times = {**layers(folders), **over(folders, calls), **over(folders, optimizer_steps), **over(folders, units),
+             **over(folders, lambda folder: driver_calls(folder)[0])}
     for title, figures in (("host_times", times), ("host_rates", over(folders, rates))):
         print(f"{title}:")
         for key, value in figures.items():
