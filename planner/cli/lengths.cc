@@ -14,6 +14,7 @@
 #include "models/document/document.h"
 #include "planner/configuration/listed_batches.h"
 #include "simulator/job/batching.h"
+#include "simulator/job/response_lengths.h"
 
 namespace headroom {
 std::span<const EmbeddedFile> embedded_lengths();
@@ -218,17 +219,6 @@ Result<Lengths> read_lengths(const std::string& text, const Job& job) {
 }
 
 namespace {
-
-/// Expected largest of `count` draws, in standard deviations: Blom's quantile of the normal distribution.
-double largest_of(double count) {
-  const double wanted = (count - 0.375) / (count + 0.25);
-  double low = 0, high = 10;
-  for (int i = 0; i < 50; ++i) {
-    const double middle = (low + high) / 2;
-    (1 - std::erfc(middle / std::sqrt(2.0)) / 2 < wanted ? low : high) = middle;
-  }
-  return low;
-}
 
 /// By how much the mean length of the simulated steps' largest packed micro-batch exceeds the mean of all.
 double excess(const Job& job, double spread) {

@@ -82,6 +82,7 @@ struct ActionRecorder::Program {
         timed(noting, hardware, job.pools.front().gpus_per_node),
         trainer(job, timed, trainer::traits_of(hardware), rank) {
     trainer.repeat = &timed.repeat;
+    trainer.filled = &timed.filled;
     timed.records_history = job.records_history;
   }
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "simulator/job/response_lengths.h"
+
 namespace headroom {
 
 std::int64_t ranks_of(const Job& job, const Role& role) {
@@ -40,6 +42,40 @@ std::int64_t mini_batch_of(const Job& job, const Role& role) {
   return job.batch.mini_batch > 0 ? job.batch.mini_batch : job.batch.sequences();
 }
 
+namespace {
+
+/// Ranks that gather each layer together: none is ahead of another by more than a layer.
+bool gathers_layers(const Role& role) {
+  switch (role.sharding.kind) {
+    case ShardingKind::fsdp1:
+    case ShardingKind::fsdp2:
+      return true;
+    case ShardingKind::zero3:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Tokens of `sequences` packed ones of the rank that drew most of them, over those of as many of `length`. Lengths
+/// vary as given (`Lengths::spread`), else as those of responses that end at random.
+double slowest_rank(const Job& job, const Role& role, std::int64_t sequences, std::int64_t length) {
+  const Lengths& known = job.lengths;
+  if (!role.packed || known.mean_response <= 0) return 1;
+  const double prompt =
+      known.mean_prompt > 0 ? known.mean_prompt : static_cast<double>(job.batch.prompt_length);
+  const double mean = prompt + known.mean_response;
+  const auto cap = static_cast<double>(known.max_response > 0 ? known.max_response : job.batch.response_length);
+  const double deviation =
+      known.spread > 0 ? known.spread : response_deviation(known.mean_response, std::max(cap, known.mean_response));
+  double longest = mean;
+  if (const auto ranks = static_cast<double>(data_parallel_size(job, role)); ranks > 1 && gathers_layers(role))
+    longest += largest_of(ranks) * deviation / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, sequences)));
+  return longest / static_cast<double>(length);
+}
+
+}  // namespace
+
 MicroBatches micro_batches(const Job& job, const Role& role, Pass pass, std::int64_t length) {
   const MicroBatch& micro = pass == Pass::train ? role.train : role.forward;
   const std::int64_t all = pass == Pass::train ? mini_batch_of(job, role) : job.batch.sequences();
@@ -62,6 +98,8 @@ MicroBatches micro_batches(const Job& job, const Role& role, Pass pass, std::int
   }
   result.valid = result.tokens;
   result.filled = static_cast<double>(mine * length) / static_cast<double>(result.count * result.tokens);
+  // What is packed up to a budget is dealt out evenly.
+  if (micro.tokens == 0) result.filled *= slowest_rank(job, role, result.sequences, length);
   if (role.packed) result.tokens = round_up(result.tokens, std::max<std::int64_t>(1, micro.round_to));
   result.tokens_per_rank = ceil_div(result.tokens, split);
   return result;

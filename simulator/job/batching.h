@@ -35,8 +35,9 @@ struct MicroBatches {
   std::int64_t tokens = 0;     ///< in the largest one, of all ranks of the sequence-parallel group together
   std::int64_t tokens_per_rank = 0;  ///< a rank's share: divided by ulysses · context, rounded up
   std::int64_t valid = 0;            ///< of `tokens`, those that are no padding
-  /// Share of `count` micro-batches of `tokens` that the sequences fill: the largest sets the peak, all
-  /// sequences together the time.
+  /// Of the work of `count` micro-batches of `tokens`, the share that ranks wait for: the largest sets the peak, all
+  /// sequences together the time. Where every layer is gathered, all ranks wait in each micro-batch for the one
+  /// that drew the longest sequences.
   double filled = 1;
 };
 

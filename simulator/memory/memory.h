@@ -48,6 +48,8 @@ class Memory {
   /// cudaEventSynchronize: the host goes on when that work is done. A host that never waits runs ahead of the
   /// device, and blocks whose free waits for a stream can't be used again until it has caught up.
   virtual void wait_event(StreamMark /*mark*/) {}
+  /// cudaStreamWaitEvent: what is given to `stream` from now on begins after what `other` has been given so far.
+  virtual void wait_stream(Stream /*stream*/, Stream /*other*/) {}
 
   /// For programs that repeat themselves: null when everything must be executed.
   virtual Repetition* repetition() { return nullptr; }

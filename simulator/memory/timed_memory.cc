@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "simulator/memory/host_stream.h"
 #include "simulator/time/kernel_seconds.h"
 
 namespace headroom {
@@ -90,6 +91,11 @@ void TimedMemory::wait_event(StreamMark mark) {
   marks_.erase(known);
 }
 
+void TimedMemory::wait_stream(Stream stream, Stream other) {
+  inner().wait_stream(stream, other);
+  stream == kHostStream ? queue_.wait(other) : queue_.follow(stream, other);
+}
+
 void TimedMemory::run(const Operation& operation) {
   inner().run(operation);
   if (!timed()) return;
@@ -100,9 +106,11 @@ void TimedMemory::run(const Operation& operation) {
   queue_.host(times() * thread_.operation(operation));
   const Spent spent = spent_on(operation.kind);
   if (spent == Spent::network) queue_.host(times() * hardware_.latencies.collective);
+  const bool of_tokens = spent == Spent::matrix || spent == Spent::memory;
   queue_.launch(
       operation.stream,
-      times() * kernel_seconds(operation, thread_.form(operation.label.operation), hardware_, gpus_per_node_),
+      times() * (of_tokens ? filled : 1) *
+          kernel_seconds(operation, thread_.form(operation.label.operation), hardware_, gpus_per_node_),
       spent);
   // The sampler asks after each token whether all sequences have ended.
   if (operation.kind == OperationKind::sample) queue_.wait(operation.stream);

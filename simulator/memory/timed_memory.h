@@ -45,6 +45,7 @@ class TimedMemory final : public ForwardingMemory, private GrowingSteps {
   void synchronize() override;
   StreamMark record_event(Stream stream) override;
   void wait_event(StreamMark mark) override;
+  void wait_stream(Stream stream, Stream other) override;
   void run(const Operation& operation) override;
   void host_work(HostWork what, std::int64_t times) override;
   Repetition* repetition() override {
@@ -54,6 +55,8 @@ class TimedMemory final : public ForwardingMemory, private GrowingSteps {
 
   /// How many equal pieces of work the running one stands for.
   double repeat = 1;
+  /// Share of its tokens that the device works on; the host and what is moved do not depend on it.
+  double filled = 1;
   /// Every allocation's stack is recorded.
   bool records_history = false;
   /// Seconds since the last call.

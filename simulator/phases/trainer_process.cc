@@ -151,6 +151,7 @@ class ProgramProcess final : public TrainerProcess {
                                     : std::function<DriverUse()>()),
         program_(job, timed_, trainer::traits_of(hardware), rank) {
     program_.repeat = &timed_.repeat;
+    program_.filled = &timed_.filled;
     timed_.records_history = job.records_history;
     program_.unused = [this] {
       const State state = blocks_.now();

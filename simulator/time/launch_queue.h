@@ -52,7 +52,7 @@ class LaunchQueue {
   Seconds take();
 
  private:
-  static constexpr std::size_t kStreams = 8;
+  static constexpr std::size_t kStreams = 16;
   void advance(double to, Spent what) {
     if (to <= latest_) return;
     spent_[what] += to - latest_;

@@ -49,8 +49,7 @@ std::vector<PackedLoop::Piece> PackedLoop::forward_pieces() const {
   }
   const std::int64_t all = context_.packed_forward.count, runs = std::min<std::int64_t>(all, 2);
   for (std::int64_t i = 0; i < runs; ++i)
-    out.push_back({context_.packed_forward,
-                   context_.packed_forward.filled * (i == 0 ? 1 : static_cast<double>(all - 1))});
+    out.push_back({context_.packed_forward, i == 0 ? 1 : static_cast<double>(all - 1)});
   return out;
 }
 
@@ -76,7 +75,7 @@ std::vector<PackedLoop::MiniBatch> PackedLoop::train_pieces(std::int64_t batch) 
   for (std::int64_t step = 0; step < std::min<std::int64_t>(steps, 2); ++step) {
     MiniBatch& mini_batch = out.emplace_back();
     mini_batch.times = step == 0 ? 1 : static_cast<double>(steps - 1);
-    const double each = mini_batch.times * context_.packed_train.filled;
+    const double each = mini_batch.times;
     for (std::int64_t i = 0; i < runs; ++i)
       mini_batch.pieces.push_back(
           {context_.packed_train, i == 1 && runs == 3 && all > 3 ? each * static_cast<double>(all - 2) : each});
@@ -86,8 +85,9 @@ std::vector<PackedLoop::MiniBatch> PackedLoop::train_pieces(std::int64_t batch) 
 
 // --- One micro-batch
 
-void PackedLoop::repeat(double times) {
+void PackedLoop::repeat(double times, double filled) {
   if (context_.repeat != nullptr) *context_.repeat = times;
+  if (context_.filled != nullptr) *context_.filled = filled;
 }
 
 tape::ModelInput PackedLoop::packed_input(const MicroBatches& batch) {
@@ -183,7 +183,7 @@ Tensor PackedLoop::forward(Experience&, Output output) {
   std::vector<Tensor> results;
   store_.begin_pass();
   for (const Piece& piece : forward_pieces()) {
-    repeat(piece.times);
+    repeat(piece.times, piece.batch.filled);
     if (output == Output::logprobs) {
       Outputs outputs = run(piece.batch, acting().loss.logprob_entropy);
       outputs.logits.reset();
@@ -260,7 +260,7 @@ void PackedLoop::train(Experience& experience) {
   for (const MiniBatch& mini_batch : train_pieces(experience.batch)) {
     const std::vector<Piece>& pieces = mini_batch.pieces;
     for (std::size_t i = 0; i < pieces.size(); ++i) {
-      repeat(pieces[i].times);
+      repeat(pieces[i].times, pieces[i].batch.filled);
       run_micro_batch(pieces[i].batch, i + 1 == pieces.size());
     }
     last_loss_.reset();

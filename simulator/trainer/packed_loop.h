@@ -45,7 +45,7 @@ class PackedLoop : public Loop {
   tape::Tensor packed_loss(const MicroBatches& batch);
   tape::Tensor value_loss(const MicroBatches& batch);
   void run_micro_batch(const MicroBatches& batch, bool last);
-  void repeat(double times);
+  void repeat(double times, double filled = 1);
 
   tape::Tensor kept_logits_;
   tape::Tensor scores_;  ///< of the latest micro-batch that another role's loop had scored

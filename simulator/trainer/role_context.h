@@ -27,6 +27,7 @@ struct RoleContext {
   const std::vector<ListedBatches>* listed = nullptr;  ///< ... where the job knows them one by one
   Algorithm algorithm = Algorithm::ppo;                ///< decides the loss
   double* repeat = nullptr;          ///< how many equal pieces of work the running one stands for
+  double* filled = nullptr;          ///< share of its tokens that the device works on
   std::int64_t world = 1, rank = 0;  ///< of the pool that the role is spread over
   tape::megatron::ProcessBuffers* process = nullptr;  ///< of this process, whatever role
   std::function<Bytes()> unused;                      ///< what the process has reserved and not allocated

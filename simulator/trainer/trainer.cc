@@ -131,6 +131,7 @@ Status Trainer::build(const Action& action) {
   context.epochs = role->epochs > 0 ? role->epochs : job_.batch.epochs;
   context.padded = lies_padded(job_, *role);
   context.repeat = repeat;
+  context.filled = filled;
   context.algorithm = job_.algorithm;
   context.world = ranks_of(job_, *role);
   context.rank = rank_;

@@ -27,6 +27,7 @@ class Trainer {
   tape::Tape& tape() { return tape_; }
   // Set before roles are built:
   double* repeat = nullptr;                 ///< see RoleContext::repeat
+  double* filled = nullptr;                 ///< see RoleContext::filled
   std::function<Bytes()> unused;            ///< see RoleContext::unused
   std::function<void()> communicator_made;  ///< see RoleContext::communicator_made
 

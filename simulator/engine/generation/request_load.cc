@@ -3,19 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "simulator/job/response_lengths.h"
+
 namespace headroom::engine {
 namespace {
-
-/// The rate at which sequences end, a token, so that their mean is `mean` when all have ended at `cap`.
-double ending_rate(double mean, double cap) {
-  if (mean >= cap * 0.999) return 0;
-  double low = 0, high = 1;  // the mean falls with the rate
-  for (int i = 0; i < 40; ++i) {
-    const double rate = (low + high) / 2;
-    (-std::expm1(-rate * cap) / rate > mean ? low : high) = rate;
-  }
-  return (low + high) / 2;
-}
 
 double replicas_of(const Job& job, const Engine& engine) {
   std::int64_t gpus = job.pools.front().gpus();
@@ -31,19 +22,6 @@ double replicas_of(const Job& job, const Engine& engine) {
 double RequestLoad::requests() const {
   double out = 0;
   for (const Requests& one : ends) out += one.count;
-  return out;
-}
-
-std::vector<double> response_quantiles(double mean, double cap, int parts) {
-  std::vector<double> out(static_cast<std::size_t>(parts), cap);
-  const double rate = ending_rate(mean, cap);
-  if (rate <= 0) return out;
-  for (int i = 0; i < parts; ++i) {
-    const double left = 1 - (i + 0.5) / parts;  // of all, those that are longer
-    out[static_cast<std::size_t>(i)] = std::min(cap, -std::log(left) / rate);
-  }
-  // The longest of many reaches the cap, or nearly so.
-  out.back() = cap;
   return out;
 }
 

@@ -28,7 +28,4 @@ struct RequestLoad {
 /// a rate that gives their mean, but at the cap at the latest.
 RequestLoad load_of(const Job& job, const Engine& engine, const Account& account);
 
-/// Quantiles of response lengths with that mean and cap: `parts` of equal weight, the shortest first.
-std::vector<double> response_quantiles(double mean, double cap, int parts);
-
 }  // namespace headroom::engine

@@ -266,6 +266,7 @@ void Fsdp2::wait(Group& g, bool forward) {
   if (!g.gathering) return;
   g.gathering = false;
   g.unsharded = true;
+  if (g.ranks > 1) tape_.memory().wait_stream(0, options_.gather_stream);
   g.ranks == 1 ? widen_alone(g) : copy_out(g, forward);
 }
 
@@ -466,6 +467,8 @@ void Fsdp2::reduce(Group& g) {
   if (gradients.empty()) return;
   const std::int64_t elements = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
   const ComponentScope component(tape_, Component::communication);
+  // The input of the reduction before is let go when that is done.
+  if (reduce_input_.defined()) tape_.memory().wait_stream(0, options_.reduce_stream);
   reduce_input_.reset();
   reduce_input_ = tape_.empty({elements * g.ranks}, g.reduce, kReduceIn);
   { const Tensor scratch = tape_.empty({copy_in_scratch(lengths, g.reduce)}, DType::uint8, kCopyIn); }
@@ -476,6 +479,7 @@ void Fsdp2::reduce(Group& g) {
   while (!gradients.empty()) gradients.pop_back();
   Tensor reduced;
   {
+    tape_.memory().wait_stream(options_.reduce_stream, 0);
     const StreamScope stream(tape_, options_.reduce_stream);
     reduced = tape_.empty({elements}, g.reduce, kReduceOut);
     if (tape_.wants_operations())
@@ -523,6 +527,7 @@ void Fsdp2::finish_backward() {
     g.gathering = false;
   }
   post_forward_order_.clear();
+  tape_.memory().wait_stream(0, options_.reduce_stream);
   reduce_input_.reset();
 }
 

@@ -220,6 +220,7 @@ void Zero3::backward(const Tensor& loss, bool last) {
     tape::backward(engine_, scaled);
   }
   reduce_bucket();
+  tape_.memory().wait_stream(0, reduce_stream_);
 }
 
 void Zero3::gradient_ready(std::size_t parameter) {
@@ -238,6 +239,7 @@ void Zero3::gradient_ready(std::size_t parameter) {
 
 void Zero3::reduce_bucket() {
   if (waiting_.empty()) return;
+  tape_.memory().wait_stream(reduce_stream_, 0);
   const StreamScope stream(tape_, reduce_stream_);
   std::vector<ZeroCoordinator::Parameter>& parameters = coordinator_.parameters();
   std::sort(waiting_.begin(), waiting_.end());  // the same order on every rank

@@ -234,6 +234,7 @@ void ZeroCoordinator::take_own(Parameter& p) {
 void ZeroCoordinator::wait(std::size_t parameter) {
   const auto found = in_flight_.find(parameter);
   if (found == in_flight_.end()) return;
+  tape_.memory().wait_stream(0, options_.gather_stream);
   const std::shared_ptr<Gather> gathered = found->second;
   if (!gathered->split) {
     gathered->split = true;

@@ -219,6 +219,7 @@ void ZeroPartitioned::join_runs(const std::vector<Run>& runs, std::int64_t most)
 }
 
 void ZeroPartitioned::reduce_bucket() {
+  tape_.memory().wait_stream(reduce_stream_, 0);
   {
     const StreamScope stream(tape_, reduce_stream_);
     if (options_.contiguous_gradients) {
@@ -291,6 +292,7 @@ void ZeroPartitioned::finish_backward() {
       for (std::size_t i = 0; i < groups_[g].parameters.size(); ++i)
         if ((*groups_[g].parameters[i].slot)->grad != nullptr) take_gradient({g, i});
   reduce_bucket();
+  tape_.memory().wait_stream(0, reduce_stream_);
   drop_reduced();
   if (!options_.offload_optimizer)
     for (std::size_t g = 0; g < groups_.size(); ++g) average_group(g);

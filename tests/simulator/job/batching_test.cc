@@ -2,10 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/simulator/job/small_job.h"
 
 namespace headroom {
 namespace {
+
+double filled(const Job& job) {
+  return micro_batches(job, job.roles[0], Pass::train, job.batch.sequence_length()).filled;
+}
 
 TEST(Batching, SplitsABudgetEvenlyAndMayExceedIt) {
   const Job job = test::small_job();
@@ -53,6 +59,49 @@ TEST(Batching, RolesOverrideTheMiniBatchAndHybridGroups) {
   EXPECT_EQ(micro_batches(job, job.roles[0], Pass::train, 1024).tokens, 8 * 1024);
   EXPECT_EQ(shard_group_size(job, job.roles[0]), 4);
   EXPECT_EQ(data_parallel_size(job, job.roles[0]), 8);
+}
+
+/// Packed sequences of 400 tokens on average, eight a micro-batch.
+Job known_lengths() {
+  Job job = test::small_job();
+  job.batch.prompt_length = 100;
+  job.batch.response_length = 300;
+  job.lengths.mean_prompt = 100;
+  job.lengths.mean_response = 300;
+  job.lengths.max_response = 1024;
+  job.roles[0].sharding.kind = ShardingKind::fsdp2;
+  job.roles[0].packed = true;
+  job.roles[0].train = {.sequences = 8, .tokens = 0};
+  return job;
+}
+
+TEST(Batching, RanksThatGatherLayersWaitForTheLongestOfEachMicroBatch) {
+  Job job = known_lengths();
+  const double ranks = filled(job);
+  EXPECT_GT(ranks, 1.1);
+  EXPECT_LT(ranks, 1.6);
+  job.roles[0].train.sequences = 32;  // sums of more sequences differ less
+  EXPECT_NEAR(filled(job) - 1, (ranks - 1) / 2, 1e-9);
+  job.roles[0].train.sequences = 8;
+  job.lengths.spread = 40;
+  EXPECT_NEAR(filled(job), 1 + 1.42 * 40 / std::sqrt(8.0) / 400, 0.01);
+  job.roles[0].sharding.kind = ShardingKind::zero1;
+  EXPECT_DOUBLE_EQ(filled(job), 1);
+  job = known_lengths();
+  job.roles[0].train = {.sequences = 0, .tokens = 8192};
+  EXPECT_LE(filled(job), 1);
+  job = known_lengths();
+  job.lengths = {};
+  EXPECT_DOUBLE_EQ(filled(job), 1);
+}
+
+// A batch that was widened to the largest micro-batch for its peak takes no longer for it.
+TEST(Batching, SecondsFollowTheMeanAndNotAWidenedBatch) {
+  Job job = known_lengths();
+  const double tokens = 400 * filled(job);
+  job.batch.response_length = 380;
+  const MicroBatches wide = micro_batches(job, job.roles[0], Pass::train, 480);
+  EXPECT_NEAR(480 * wide.filled, tokens, 1e-9);
 }
 
 }  // namespace

@@ -33,5 +33,41 @@ TEST(TimedMemory, PaysForTheStackOfEveryAllocation) {
   EXPECT_NEAR(seconds(true) - plain, 10 * t.hardware.host_times.history, 1e-12);
 }
 
+Operation work_on(Stream stream, OperationKind kind) {
+  Operation out;
+  out.kind = kind;
+  out.stream = stream;
+  out.bytes = kGiB;
+  out.sizes = {8, 1, 1, 1, 1, 1};
+  return out;
+}
+
+TEST(TimedMemory, WorkThatNeedsWhatIsGatheredWaitsForIt) {
+  Timed t;
+  const auto seconds = [&](bool waits) {
+    t.memory.run(work_on(1, OperationKind::all_gather));
+    if (waits) t.memory.wait_stream(0, 1);
+    t.memory.run(work_on(0, OperationKind::copy));
+    return t.memory.take_seconds();
+  };
+  const Seconds apart = seconds(false), behind = seconds(true);
+  EXPECT_NEAR(behind[Spent::network], apart[Spent::network], 1e-9);
+  EXPECT_GT(behind[Spent::memory], apart[Spent::memory] + 1e-4);
+}
+
+TEST(TimedMemory, EmptyPartsOfAMicroBatchCostTheHostAlone) {
+  Timed t;
+  const auto seconds = [&](double filled) {
+    t.memory.filled = filled;
+    t.memory.run(work_on(0, OperationKind::copy));
+    t.memory.run(work_on(0, OperationKind::all_gather));
+    return t.memory.take_seconds();
+  };
+  const Seconds full = seconds(1), half = seconds(0.5);
+  EXPECT_DOUBLE_EQ(half[Spent::memory], full[Spent::memory] / 2);
+  EXPECT_DOUBLE_EQ(half[Spent::network], full[Spent::network]);
+  EXPECT_DOUBLE_EQ(half[Spent::host], full[Spent::host]);
+}
+
 }  // namespace
 }  // namespace headroom

@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "simulator/job/response_lengths.h"
 #include "tests/simulator/engine/engine_model.h"
 
 namespace headroom::engine {
