@@ -31,6 +31,7 @@ class Loop {
   void begin_pass(const Role& as, int step) {
     acting_ = &as;
     step_ = step;
+    store_.use_adapters(as.shares_weights_of.empty());
   }
 
  protected:

@@ -48,7 +48,7 @@ Tensor Conv1dLayer::multiply(const Tensor& input) const {
     drop(offset, x, matrix);
   }
   Tensor result = view(std::move(rows), {input.size(0), input.size(1), weight.size(1)});
-  return lora ? adapted(input, std::move(result)) : result;
+  return lora && owner->options().adapters ? adapted(input, std::move(result)) : result;
 }
 
 Gpt2Decoder::Gpt2Decoder(Tape& tape, const Architecture& architecture, const std::string& path,

@@ -108,10 +108,17 @@ void LinearLayer::register_weight(Model& model, const std::string& name, const S
 Tensor LinearLayer::adapted(const Tensor& input, Tensor result) const {
   const DType dtype = result.dtype();
   const ModuleScope scope(input.tape(), lora->module);
-  Tensor x = to(input, lora->a.dtype());
+  UnitHooks* hooks = owner->hooks;
   const bool drops = lora->dropout && owner->options().training;
-  Tensor thin = drops ? linear(dropout(x), lora->a, {}) : linear(x, lora->a, {});
+  // A leaf that is sharded by itself has no parameter before its first use.
+  Tensor x = to(input, lora->a.defined() ? lora->a.dtype() : input.dtype());
+  Tensor dropped = drops ? dropout(x) : Tensor();
+  if (hooks != nullptr) hooks->before_leaf(lora->a);
+  Tensor thin = drops ? linear(std::move(dropped), lora->a, {}) : linear(x, lora->a, {});
+  if (hooks != nullptr) hooks->after_leaf(lora->a, thin);
+  if (hooks != nullptr) hooks->before_leaf(lora->b);
   Tensor wide = linear(std::move(thin), lora->b, {});
+  if (hooks != nullptr) hooks->after_leaf(lora->b, wide);
   Tensor scaled = mul_scalar(std::move(wide));
   result = add(result, std::move(scaled));
   result = to(std::move(result), dtype);
@@ -127,7 +134,7 @@ Tensor LinearLayer::operator()(Arg input) const {
     Tensor out = scales    ? linear_four_bit(in, weight, *scales, bias)
                  : product ? linear_by_product(in, weight, bias)
                            : linear(in, weight, bias);
-    if (lora) out = adapted(in, std::move(out));
+    if (lora && owner->options().adapters) out = adapted(in, std::move(out));
     return scatters > 1 ? scatter_tokens(std::move(out), scatters) : out;
   });
 }

@@ -30,6 +30,7 @@ struct ModelOptions {
   std::int64_t expert_ranks = 1;      ///< over which routed experts are dealt out
   std::int64_t token_ranks = 1;       ///< tensor-parallel ranks that share the tokens between branches
   bool divides_output_gradients = false;  ///< what comes back to a forward's result is divided, in a copy
+  bool adapters = true;               ///< their branch runs; false: PEFT's disable_adapter()
 };
 
 /// A parameter's place in its module. `layer` is the decoder layer, -1 outside. Order of slots is that of
@@ -107,6 +108,10 @@ class UnitHooks {
   virtual ~UnitHooks() = default;
   virtual void before_forward(int unit, Tensor& input) = 0;
   virtual void after_forward(int unit, Tensor& output) = 0;
+  /// Around a module inside of a layer whose one parameter can be a unit of its own: an adapter's. Also called
+  /// while a checkpoint recomputes.
+  virtual void before_leaf(const Tensor& /*parameter*/) {}
+  virtual void after_leaf(const Tensor& /*parameter*/, Tensor& /*output*/) {}
 };
 
 /// A model as a program: its parameters, and a forward in the order of Transformers' code. One file a family

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <string_view>
 
+#include "simulator/memory/host_stream.h"
 #include "simulator/tape/operations/copy.h"
 #include "simulator/tape/operations/pointwise.h"
 #include "simulator/tape/operations/work.h"
@@ -88,6 +89,10 @@ void Fsdp1::build_units(Model& model) {
     if (flat == target.flats.end() || (trainable && options_.leaves_wrapped)) {
       flat = target.flats.insert(target.flats.end(), Flat{});
       flat->trainable = trainable;
+      flat->leaf = own && trainable && options_.leaves_wrapped;
+      if (flat->leaf)
+        leaves_[slot.tensor] = {static_cast<std::size_t>(slot.layer),
+                                static_cast<int>(flat - target.flats.begin())};
     }
     flat->views.push_back({.slot = slot.tensor,
                            .shape = slot.tensor->shape(),
@@ -231,47 +236,71 @@ Tensor Fsdp1::low_precision_part(const Flat& flat) {
   return part;
 }
 
+/// `limited`: the host first waits for what was freed before the last two gathers.
+void Fsdp1::gather(Flat& flat, bool gathered, bool limited) {
+  const ComponentScope component(tape_, Component::communication);
+  if (alone()) return unshard_alone(flat);
+  const Tensor part = low_precision_part(flat);
+  if (limited && frees_.size() >= kMostInFlight) {
+    tape_.memory().wait_event(frees_.front());
+    frees_.pop_front();
+  }
+  if (gathered) return;
+  const StreamScope stream(tape_, options_.gather_stream);
+  tape_.regrow_storage(flat.full, bytes_of(options_.compute, flat.padded));
+  if (tape_.wants_operations())
+    Work(tape_, OperationKind::all_gather, kGatherFlat).out(flat.full).sizes({options_.ranks}).run();
+}
+
 void Fsdp1::unshard(Unit& u) {
   // A part on the host comes to the device even where the unit is gathered already.
   const bool gathered = std::exchange(u.unsharded, true);
   if (gathered && (alone() || !options_.cpu_offload)) return;
+  wait_for_frees();
   const std::uint16_t operation = tape_.operation();
   tape_.set_operation(0);
-  for (Flat& flat : u.flats) {
-    const ComponentScope component(tape_, Component::communication);
-    if (alone()) {
-      unshard_alone(flat);
-      continue;
-    }
-    const Tensor part = low_precision_part(flat);
-    if (&flat == &u.flats.front() && frees_.size() >= kMostInFlight) {
-      tape_.memory().wait_event(frees_.front());
-      frees_.pop_front();
-    }
-    if (gathered) continue;
-    const StreamScope stream(tape_, options_.gather_stream);
-    tape_.regrow_storage(flat.full, bytes_of(options_.compute, flat.padded));
-    if (tape_.wants_operations())
-      Work(tape_, OperationKind::all_gather, kGatherFlat).out(flat.full).sizes({options_.ranks}).run();
-  }
+  bool first = true;
+  for (Flat& flat : u.flats)
+    if (!flat.leaf) gather(flat, gathered, std::exchange(first, false));
+  tape_.set_operation(operation);
+}
+
+/// As the host is held back in time: leaves count among the two in flight.
+void Fsdp1::wait_for_frees() {
+  if (!leaves_.empty() && freed_ >= kMostInFlight) tape_.memory().wait_stream(kHostStream, kKept[freed_ % kMostInFlight]);
+}
+
+void Fsdp1::note_free() {
+  if (!leaves_.empty()) tape_.memory().wait_stream(kKept[freed_++ % kMostInFlight], 0);
+}
+
+void Fsdp1::unshard_leaf(Flat& flat) {
+  if (std::exchange(flat.unsharded, true)) return;
+  wait_for_frees();
+  const std::uint16_t operation = tape_.operation();
+  tape_.set_operation(0);
+  gather(flat, false, false);
   tape_.set_operation(operation);
 }
 
 void Fsdp1::make_views(Unit& u) {
   u.views_have_history = tape_.grad_enabled();
+  for (Flat& flat : u.flats)
+    if (!flat.leaf) make_views(flat);
+}
+
+void Fsdp1::make_views(Flat& flat) {
   const StreamScope stream(tape_, options_.gather_stream);
-  for (Flat& flat : u.flats) {
-    Node* node = nullptr;
-    if (tape_.grad_enabled() && flat.trainable) {
-      node = tape_.node(kSplit, split_backward, {&flat.full});
-      node->shape = flat.full.shape();
-    }
-    for (std::size_t i = 0; i < flat.views.size(); ++i) {
-      View& view = flat.views[i];
-      Tensor part = tape_.alias(flat.full, view.shape, view.offset);
-      tape_.attach(part, node, static_cast<std::uint16_t>(i));
-      *view.slot = std::move(part);
-    }
+  Node* node = nullptr;
+  if (tape_.grad_enabled() && flat.trainable) {
+    node = tape_.node(kSplit, split_backward, {&flat.full});
+    node->shape = flat.full.shape();
+  }
+  for (std::size_t i = 0; i < flat.views.size(); ++i) {
+    View& view = flat.views[i];
+    Tensor part = tape_.alias(flat.full, view.shape, view.offset);
+    tape_.attach(part, node, static_cast<std::uint16_t>(i));
+    *view.slot = std::move(part);
   }
 }
 
@@ -279,11 +308,19 @@ void Fsdp1::reshard(Unit& u) {
   if (!u.unsharded) return;
   u.unsharded = false;
   for (Flat& flat : u.flats) {
-    if (flat.full->storage->block == kNoBlock) continue;
+    if (flat.leaf || flat.full->storage->block == kNoBlock) continue;
     tape_.memory().record_stream(flat.full->storage->block, 0);
     tape_.shrink_storage(flat.full);
   }
   frees_.push_back(tape_.memory().record_event(0));
+  note_free();
+}
+
+void Fsdp1::reshard_leaf(Flat& flat) {
+  if (!std::exchange(flat.unsharded, false) || flat.full->storage->block == kNoBlock) return;
+  tape_.memory().record_stream(flat.full->storage->block, 0);
+  tape_.shrink_storage(flat.full);
+  note_free();
 }
 
 // --- Forward
@@ -294,10 +331,12 @@ void Fsdp1::before_forward(int number, Tensor& input) {
   viewed_ = false;
   Unit& u = unit(number);
   unshard(u);
+  tape_.memory().wait_stream(0, options_.gather_stream);
   make_views(u);
   if (options_.forward_prefetch && number + 1 < static_cast<int>(units_.size()) - 1 && number != kRoot)
     unshard(unit(number + 1));
-  const bool frozen = std::none_of(u.flats.begin(), u.flats.end(), [](const Flat& f) { return f.trainable; });
+  const bool frozen = std::none_of(u.flats.begin(), u.flats.end(),
+                                   [](const Flat& f) { return f.trainable && !f.leaf; });
   if (!frozen || number == kRoot || !input.defined() || !tape_.grad_enabled() || !input.requires_grad())
     return;
   Node* node = tape_.node(kReshardOnly, nullptr, {&input});
@@ -315,10 +354,46 @@ void Fsdp1::after_forward(int number, Tensor& output) {
   if (alone() || (number != kRoot && options_.reshard_after_forward)) reshard(u);
   if (!backward_follows) return;
   u.forward_order.push_back(post_forward_order_.size());
-  post_forward_order_.push_back(static_cast<std::size_t>(&u - units_.data()));
-  Tape::hooks(*output->producer).before.push_back([this, number](std::span<Tensor>) {
-    before_backward(unit(number));
+  register_backward(output, {static_cast<std::size_t>(&u - units_.data())});
+}
+
+void Fsdp1::register_backward(const Tensor& output, Place place) {
+  post_forward_order_.push_back(place);
+  Tape::hooks(*output->producer).before.push_back([this, place](std::span<Tensor>) {
+    Unit& u = units_[place.unit];
+    place.leaf < 0 ? before_backward(u) : before_backward(u.flats[static_cast<std::size_t>(place.leaf)]);
   });
+}
+
+Fsdp1::Flat* Fsdp1::leaf_of(const Tensor& parameter, Place& place) {
+  const auto found = leaves_.find(&parameter);
+  if (found == leaves_.end() || tape_.stopped()) return nullptr;
+  place = found->second;
+  return &units_[place.unit].flats[static_cast<std::size_t>(place.leaf)];
+}
+
+void Fsdp1::before_leaf(const Tensor& parameter) {
+  Place place;
+  Flat* leaf = leaf_of(parameter, place);
+  if (leaf == nullptr) return;
+  unshard_leaf(*leaf);
+  tape_.memory().wait_stream(0, options_.gather_stream);
+  make_views(*leaf);
+}
+
+void Fsdp1::after_leaf(const Tensor& parameter, Tensor& output) {
+  Place place;
+  Flat* leaf = leaf_of(parameter, place);
+  if (leaf == nullptr) return;
+  // What a checkpoint recomputes has no backward of its own, and a leaf whose backward has begun stays.
+  if (callback_queued_) {
+    if (leaf->forward_order.empty()) return;
+    return reshard_leaf(*leaf);
+  }
+  if (alone() || options_.reshard_after_forward) reshard_leaf(*leaf);
+  if (!output.requires_grad() || output->producer == nullptr) return;
+  leaf->forward_order.push_back(post_forward_order_.size());
+  register_backward(output, place);
 }
 
 // --- Backward
@@ -329,24 +404,43 @@ void Fsdp1::before_backward(Unit& u) {
     engine_.queue_callback([this] { finish_backward(); });
   }
   unshard(u);
+  tape_.memory().wait_stream(0, options_.gather_stream);
   // A pass without gradients came between, a reference's: what a checkpoint recomputes needs views with history.
   if (!u.views_have_history) {
     const GradMode with_history(tape_, true);
     make_views(u);
   }
-  if (u.forward_order.empty()) return;
-  const std::size_t place = u.forward_order.back();
-  u.forward_order.pop_back();
-  // BACKWARD_PRE: the unit that comes next is gathered while this one runs.
-  if (place > 0) unshard(units_[post_forward_order_[place - 1]]);
+  prefetch_before(u.forward_order);
+}
+
+void Fsdp1::before_backward(Flat& leaf) {
+  if (!callback_queued_) {
+    callback_queued_ = true;
+    engine_.queue_callback([this] { finish_backward(); });
+  }
+  unshard_leaf(leaf);
+  tape_.memory().wait_stream(0, options_.gather_stream);
+  prefetch_before(leaf.forward_order);
+}
+
+/// BACKWARD_PRE: what comes next is gathered while this one runs.
+void Fsdp1::prefetch_before(std::vector<std::size_t>& forward_order) {
+  if (forward_order.empty()) return;
+  const std::size_t at = forward_order.back();
+  forward_order.pop_back();
+  if (at == 0) return;
+  const Place next = post_forward_order_[at - 1];
+  Unit& u = units_[next.unit];
+  next.leaf < 0 ? unshard(u) : unshard_leaf(u.flats[static_cast<std::size_t>(next.leaf)]);
 }
 
 void Fsdp1::reduce(Unit& u, Flat& flat) {
   const std::uint16_t operation = tape_.operation();
   tape_.set_operation(0);
-  reshard(u);
+  flat.leaf ? reshard_leaf(flat) : reshard(u);
   if (sync_) {
     const ComponentScope component(tape_, Component::communication);
+    tape_.memory().wait_stream(options_.reduce_stream, 0);
     const StreamScope stream(tape_, options_.reduce_stream);
     const Tensor computed = flat.full.grad();
     tape_.set_grad(flat.full, {});
@@ -374,9 +468,15 @@ void Fsdp1::reduce(Unit& u, Flat& flat) {
 
 void Fsdp1::finish_backward() {
   callback_queued_ = false;
+  tape_.memory().wait_stream(0, options_.reduce_stream);
   for (Unit& u : units_) {
     reshard(u);
     u.forward_order.clear();
+    for (Flat& flat : u.flats) {
+      if (!flat.leaf) continue;
+      reshard_leaf(flat);
+      flat.forward_order.clear();
+    }
   }
   post_forward_order_.clear();
 }

@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "simulator/tape/sharding/runtime.h"
@@ -25,6 +26,10 @@ namespace headroom::tape {
 ///    backward, and beyond a pass without backward when `root_stays_gathered`.
 ///  * reduce: the flat gradient in the reduce dtype, a padded copy if the length does not divide, this rank's
 ///    part.
+///  * leaves that are wrapped by themselves (adapters): units inside of a unit, gathered and let go around their own
+///    module, also while a checkpoint recomputes. They count among the two in flight, so that the host runs two
+///    of them ahead and no layer is gathered before the last one is nearly done. In time alone: what is held is
+///    that of two units in flight, for how much less it is depends on the device's pace.
 ///  * views of a flat parameter belong to the gather stream, and so do the gradients that come out of them.
 ///  * state dict: units are gathered in the stored dtype, the root around the layers; each parameter is cloned
 ///    and its part of the clone copied.
@@ -37,6 +42,8 @@ class Fsdp1 : public ShardingRuntime {
 
   void before_forward(int unit, Tensor& input) override;
   void after_forward(int unit, Tensor& output) override;
+  void before_leaf(const Tensor& parameter) override;
+  void after_leaf(const Tensor& parameter, Tensor& output) override;
   std::vector<Tensor> shards() override;
   void set_gradient_sync(bool sync) override { sync_ = sync; }
   void offload(HostKind kind) override;
@@ -60,6 +67,14 @@ class Fsdp1 : public ShardingRuntime {
     Tensor full;                            ///< gathered; its storage is empty while resharded
     Tensor viewed;                          ///< one rank: memory on the device that modules' views hold
     bool trainable = false;
+    bool leaf = false;       ///< a unit of its own inside of its layer's: gathered around its module alone
+    bool unsharded = false;  ///< ... by now
+    std::vector<std::size_t> forward_order;
+  };
+  /// A unit, or a leaf of it.
+  struct Place {
+    std::size_t unit = 0;
+    int leaf = -1;  ///< among its flat parameters; -1: the unit
   };
   struct Unit {
     int number = -1;
@@ -85,10 +100,20 @@ class Fsdp1 : public ShardingRuntime {
   void root_first(const std::function<void(Flat&)>& visit);
   bool is_unit(int number) const { return number == -1 || (options_.layers_wrapped && number >= 0); }
   Unit& unit(int number);
+  void gather(Flat& flat, bool gathered, bool limited);
   void unshard(Unit& unit);
+  void unshard_leaf(Flat& flat);
+  void wait_for_frees();
+  void note_free();
   void make_views(Unit& unit);
+  void make_views(Flat& flat);
   void reshard(Unit& unit);
+  void reshard_leaf(Flat& flat);
+  Flat* leaf_of(const Tensor& parameter, Place& place);
+  void register_backward(const Tensor& output, Place place);
   void before_backward(Unit& unit);
+  void before_backward(Flat& leaf);
+  void prefetch_before(std::vector<std::size_t>& forward_order);
   void reduce(Unit& unit, Flat& flat);
   void finish_backward();
 
@@ -99,8 +124,10 @@ class Fsdp1 : public ShardingRuntime {
   bool begun_ = false;   ///< used once
   bool viewed_ = false;  ///< modules hold views of flat parameters outside of passes
   std::vector<Unit> units_;  ///< layers, then the root
-  std::vector<std::size_t> post_forward_order_;
+  std::map<const Tensor*, Place> leaves_;  ///< by the module's attribute
+  std::vector<Place> post_forward_order_;
   std::deque<StreamMark> frees_;  ///< behind the last use of units freed since the host waited
+  std::size_t freed_ = 0;         ///< units and leaves, so far
   bool sync_ = true;
   bool callback_queued_ = false;
 };

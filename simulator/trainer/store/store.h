@@ -53,6 +53,10 @@ class Store {
   const RoleContext& context() const { return context_; }
   const Role& role() const { return context_.role; }
   tape::Model& model() { return *model_; }
+  /// Whether passes go through the adapters; nothing where no whole model is held.
+  void use_adapters(bool on) {
+    if (model_) model_->options().adapters = on;
+  }
 
  protected:
   /// Whether this rank has every weight whole, so that nothing is gathered to be sent.

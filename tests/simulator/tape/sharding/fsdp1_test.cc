@@ -6,7 +6,9 @@
 #include "models/document/document.h"
 #include "simulator/allocator/virtual_device.h"
 #include "simulator/memory/counting_memory.h"
+#include "simulator/memory/forwarding_memory.h"
 #include "simulator/memory/simulated_memory.h"
+#include "simulator/tape/modules/lora.h"
 #include "simulator/tape/operations/reduce.h"
 
 namespace headroom::tape {
@@ -142,6 +144,76 @@ TEST(Fsdp1, AHostThatRunsAheadHoldsOneMoreGatheredUnitAndNoMore) {
   const Bytes ahead = reserved_by_forward(4, true);
   EXPECT_EQ(ahead - idle, round_up(kLayer * 2, 2 * kMiB));
   EXPECT_LE(reserved_by_forward(9, true), ahead + 2 * kMiB);  // more layers, one more small segment
+}
+
+/// Counts gathers, and small ones among them.
+class Gathers final : public ForwardingMemory {
+ public:
+  using ForwardingMemory::ForwardingMemory;
+  bool wants_operations() const override { return true; }
+  void run(const Operation& operation) override {
+    if (operation.kind != OperationKind::all_gather) return;
+    ++count;
+    if (operation.bytes < 64 * kKiB) ++small;
+  }
+  int count = 0, small = 0;
+};
+
+/// A model with adapters on every linear of its 4 layers (7 each), wrapped leaf by leaf.
+struct Adapted {
+  explicit Adapted(Recompute recompute = {}) {
+    ModelOptions options;
+    options.recompute = recompute;
+    model = make_model(tape, tiny(), "actor", options).value();
+    add_lora(*model, {.rank = 8, .targets = {"all-linear"}});
+    fsdp = std::make_unique<Fsdp1>(*model, engine, ShardingOptions{.ranks = 2, .leaves_wrapped = true});
+  }
+  Tensor forward() {
+    ModelInput input;
+    input.ids = tape.empty({1, 64}, DType::int64, 0);
+    return model->forward(input);
+  }
+
+  CountingMemory counting;
+  Gathers memory{counting};
+  Tape tape{memory};
+  Engine engine{tape};
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Fsdp1> fsdp;
+};
+
+constexpr int kLeaves = 4 * 7 * 2, kUnits = 4 + 1;
+
+TEST(Fsdp1, AdaptersAreUnitsThatAreGatheredAroundTheirModule) {
+  Adapted run;
+  const GradMode no_grad(run.tape, false);
+  run.forward().reset();
+  EXPECT_EQ(run.memory.small, kLeaves);
+  EXPECT_EQ(run.memory.count, kLeaves + kUnits);
+}
+
+TEST(Fsdp1, AdaptersThatAreOffAreNotGathered) {
+  Adapted run;
+  run.model->options().adapters = false;
+  const GradMode no_grad(run.tape, false);
+  run.forward().reset();
+  EXPECT_EQ(run.memory.count, kUnits);
+}
+
+TEST(Fsdp1, AdaptersAreGatheredAgainWhereACheckpointRecomputes) {
+  Recompute full;
+  full.kind = RecomputeKind::full;
+  Adapted plain, recomputed(full);
+  for (Adapted* run : {&plain, &recomputed}) {
+    Tensor loss = mean(run->forward());
+    backward(run->engine, loss);
+    EXPECT_EQ(run->counting.components()[Component::gathered_parameters], 0);
+    EXPECT_EQ(run->counting.components()[Component::communication], 0);
+  }
+  EXPECT_EQ(plain.memory.small, 2 * kLeaves);
+  // All but those of the layer's last module, whose backward has begun by then.
+  EXPECT_GE(recomputed.memory.small, 3 * kLeaves - 2 * 4);
+  EXPECT_LE(recomputed.memory.small, 3 * kLeaves);
 }
 
 }  // namespace
