@@ -33,6 +33,7 @@ struct WeightSync {
   Bytes bucket = 0;            ///< transfer buffer in the trainer process; 0: tensors are passed one by one
   DType dtype = DType::bf16;   ///< in which tensors are gathered and sent
   bool adapters_only = false;  ///< LoRA: only adapters after the first time
+  bool every_rank = false;  ///< to GPUs of a pool of its own: all trainers belong to the group that is sent to
   bool operator==(const WeightSync&) const = default;
 };
 

@@ -271,6 +271,8 @@ Result<bool> PhaseInterpreter::act(const Action& action, int step, PhaseReport& 
   if (!action.engine.empty()) {
     if (action.verb == Verb::start_engine) HEADROOM_TRY(empty_caches(rows, action.engine));
     HEADROOM_ASSIGN(const bool here, act_engines(action, report));
+    if (here && action.verb == Verb::sync_weights && !holds(action.role) && !runs_inside(action.engine))
+      return receive(action, report);
     // What an engine inside the trainer's process generates, the trainer's program runs; and it gathers the
     // weights that any engine is sent, here or on other GPUs.
     if (action.verb != Verb::sync_weights && (here || !runs_inside(action.engine))) return here;
@@ -284,6 +286,22 @@ Result<bool> PhaseInterpreter::act(const Action& action, int step, PhaseReport& 
   if (const Role* role = job_.role(action.role); role != nullptr && action.verb == Verb::sync_weights)
     if (const Engine* engine = job_.engine(action.engine))
       spend(sync_seconds(job_, *role, *engine, hardware_), report);
+  return true;
+}
+
+bool PhaseInterpreter::holds(const std::string& role) {
+  std::size_t slot = 0;
+  return trainer_of(role, slot) != nullptr;
+}
+
+/// Weights come from trainers on other GPUs: the engine does nothing else meanwhile.
+bool PhaseInterpreter::receive(const Action& action, PhaseReport& report) const {
+  const Role* role = job_.role(action.role);
+  const Engine* engine = job_.engine(action.engine);
+  if (role == nullptr || engine == nullptr) return false;
+  Seconds spent;
+  spent[Spent::waiting] = sync_seconds(job_, *role, *engine, hardware_).total();
+  spend(spent, report);
   return true;
 }
 

@@ -75,6 +75,9 @@ class PhaseInterpreter {
   Status add_engine(const Process& process, bool inside_trainer);
   RunningTrainer* trainer_of(const std::string& role, std::size_t& slot);
   bool runs_inside(const std::string& engine) const;
+  /// Whether the role's trainer is on this GPU.
+  bool holds(const std::string& role);
+  bool receive(const Action& action, PhaseReport& report) const;
 
   Status run(const PhaseSpec& phase, int step);
   Rows begin(const PhaseSpec& phase, const std::string& name, int step);

@@ -68,9 +68,13 @@ Seconds sync_seconds(const Job& job, const Role& role, const Engine& engine, con
     }
   }
   const Pool* pool = pool_of(job, engine);
-  if (pool != nullptr && pool->name != job.pools.front().name)
-    out[Spent::network] += collective_seconds(
-        hardware, Collective::broadcast, static_cast<Bytes>(width * parts.all()), {.ranks = 2, .nodes = 2});
+  if (pool != nullptr && pool->name != job.pools.front().name) {
+    RankGroup ring{.ranks = 2, .nodes = 2};
+    if (engine.sync.every_rank)
+      ring = {.ranks = job.pools.front().gpus() + pool->gpus(), .nodes = job.pools.front().nodes + pool->nodes};
+    out[Spent::network] +=
+        collective_seconds(hardware, Collective::broadcast, static_cast<Bytes>(width * parts.all()), ring);
+  }
   return out;
 }
 

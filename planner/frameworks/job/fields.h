@@ -530,6 +530,9 @@ struct Fields<WeightSync> {
     v.field({.name = "dtype", .meaning = "in which tensors are gathered and sent"}, &WeightSync::dtype);
     v.field({.name = "adapters_only", .meaning = "only adapters after the first time"},
             &WeightSync::adapters_only);
+    v.field({.name = "every_rank",
+             .meaning = "an engine on a pool of its own receives from a group of all trainers, not from one"},
+            &WeightSync::every_rank);
   }
 };
 

@@ -83,6 +83,7 @@ std::vector<Engine> make_engines(const Settings& s) {
   // Gathered in the policy's precision, whatever the engine serves in.
   out.sync.dtype = s.policy.compute_type();
   out.sync.bucket = staging(s, out);
+  out.sync.every_rank = true;
   return {out};
 }
 
