@@ -359,11 +359,12 @@ void MegatronRole::move_weights(bool to_device) {
     if (!role().lora) return;
   }
   const tape::ComponentScope component(tape_, Component::weights);
+  const HostKind kind = role().offload_pinned ? HostKind::pinned : HostKind::pageable;
   for (const megatron::Stage::Parameter& parameter : stage_->parameters()) {
     const Tensor& tensor = parameter.tensor;
     if (buffers_ && tensor->requires_grad) continue;
     if ((tensor->storage->device == tape::Device::gpu) == to_device) continue;
-    tape_.set_data(tensor, to_device ? tape::to_device(tensor) : tape::to_host(tensor, HostKind::pageable));
+    tape_.set_data(tensor, to_device ? tape::to_device(tensor) : tape::to_host(tensor, kind));
   }
 }
 

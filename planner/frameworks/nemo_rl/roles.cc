@@ -79,7 +79,7 @@ void set_dtensor(const Settings& s, Role& role, const Policy& p, bool trained) {
   role.sharding.cpu_offload = fsdp1 ? p.fsdp1_offload : d.cpu_offload;
   role.built_on_host = true;
   role.sharding.meta = fsdp1 ? MetaRanks::others : MetaRanks::all;
-  role.offload_pinned = false;
+  role.offload_pinned = role.offload_optimizer_pinned = false;  // `.to("cpu")`, tensor by tensor
   if (fsdp1) {
     if (trained && p.fsdp1_checkpointing) role.recompute.kind = RecomputeKind::full;
   } else {
