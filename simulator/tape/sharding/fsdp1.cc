@@ -89,7 +89,8 @@ void Fsdp1::build_units(Model& model) {
     if (flat == target.flats.end() || (trainable && options_.leaves_wrapped)) {
       flat = target.flats.insert(target.flats.end(), Flat{});
       flat->trainable = trainable;
-      flat->leaf = own && trainable && options_.leaves_wrapped;
+      // Their own modules gather adapters; whatever else trains is gathered with its layer.
+      flat->leaf = own && trainable && options_.leaves_wrapped && slot.name.find(".lora_") != std::string::npos;
       if (flat->leaf)
         leaves_[slot.tensor] = {static_cast<std::size_t>(slot.layer),
                                 static_cast<int>(flat - target.flats.begin())};
