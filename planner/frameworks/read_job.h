@@ -31,6 +31,13 @@ struct JobOptions {
   std::map<std::string, std::string>
       environment;                 ///< variables of the launch (`--env`); the process's own are read after
   std::vector<std::string> words;  ///< behind `--`: a script's words, a command, or more overrides
+  std::map<std::string, Document> models = {};  ///< config.json's values of models that an input states itself, by name
+
+  /// Those of `name`; null: the input states none.
+  Document stated_model(const std::string& name) const {
+    const auto found = models.find(name);
+    return found == models.end() ? Document() : found->second;
+  }
 };
 
 /// Files of a run as given, parsed.

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "planner/frameworks/openrlhf/job.h"
-#include "planner/frameworks/openrlhf/recording.h"
+#include "planner/frameworks/recorded_command.h"
 #include "planner/frameworks/settings/arguments.h"
 
 namespace headroom::openrlhf {
@@ -18,6 +18,10 @@ struct Clue {
   std::string_view flag;
   Release since, until;
 };
+constexpr std::array kRecorded = {
+    ProgramName{"train_ppo_ray", "openrlhf.cli.train_ppo_ray"}, ProgramName{"train_sft", "openrlhf.cli.train_sft"},
+    ProgramName{"train_rm", "openrlhf.cli.train_rm"}, ProgramName{"train_dpo", "openrlhf.cli.train_dpo"}};
+
 constexpr Release kNever = settings::kNever, kFirst = settings::kFirst;
 constexpr std::array kClues = {
     Clue{"bf16", kFirst, {0, 9, 2}},
@@ -139,9 +143,7 @@ void check(Values& v, Settings& s) {
     v.without_effect(flag(s, "ds.enable_sleep"), "with the optimizer on the host nothing sleeps");
 }
 
-/// `recorded`: the config of all models, of a recording; null: models are looked up by their names.
-void find_models(Values& v, Settings& s, const JobOptions& options, const std::string& base,
-                 const Document& recorded) {
+void find_models(Values& v, Settings& s, const JobOptions& options, const std::string& base) {
   if (v.failed()) return;
   const std::string key = flag(s, s.rl() ? "actor.model_name_or_path" : "model.model_name_or_path");
   if (!options.model.empty()) s.pretrain = options.model;
@@ -151,7 +153,7 @@ void find_models(Values& v, Settings& s, const JobOptions& options, const std::s
     request.name = name;
     request.base = base;
     request.head = head;
-    if (options.model.empty()) request.values = recorded;
+    request.values = options.stated_model(name);
     return settings::model_at(v, at, request);
   };
   s.model = find(s.pretrain, key, s.program == Program::rm ? HeadKind::scalar : HeadKind::language_model);
@@ -196,11 +198,14 @@ settings::OptionKeys option_keys(const Settings& s) {
 }  // namespace
 
 bool detect(const JobInput& input) {
-  return has_recording(input) || !program_of(input).empty();
+  return has_recorded_command(input, kRecorded) || !program_of(input).empty();
 }
 
-Result<ReadJob> read(const JobInput& given, const JobOptions& options) {
-  const JobInput input = without_recordings(given);
+Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
+  if (has_recorded_command(input, kRecorded)) {
+    const RecordedCommand run = recorded_command(input, options, kRecorded);
+    return read(run.input, run.options);
+  }
   const std::string name = program_of(input);
   if (name.empty())
     return fail(Error{.message = "expected a command or script that starts one of OpenRLHF's programs",
@@ -236,7 +241,6 @@ Result<ReadJob> read(const JobInput& given, const JobOptions& options) {
   } else {
     s.release = *parse_version(s.versions.framework);
   }
-  complete_recorded_versions(given, s.versions);
   complete_versions(s.release, s.versions);
   layers.set_defaults(settings::defaults(keys, s.release));
   Values values(layers);
@@ -244,15 +248,13 @@ Result<ReadJob> read(const JobInput& given, const JobOptions& options) {
   if (!s.rl()) s.actor.gpus = 8;
   read_settings(values, s);
   if (!s.rl()) read_launcher(values, s, *file->launch);
-  if (s.gpu.empty()) s.gpu = recorded_device(given);
   settings::take_options(s, options);
   for (Group* group : {&s.actor, &s.ref, &s.critic, &s.reward}) {
     if (options.nodes) group->nodes = *options.nodes;
     if (options.gpus_per_node) group->gpus = *options.gpus_per_node;
   }
   check(values, s);
-  find_models(values, s, options, std::filesystem::path(file->path).parent_path().string(),
-              recorded_model(given));
+  find_models(values, s, options, std::filesystem::path(file->path).parent_path().string());
   return settings::finish(values, std::move(made),
                           {.framework = "OpenRLHF",
                            .keys = keys,

@@ -1,10 +1,7 @@
-#include "planner/frameworks/openrlhf/recording.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "models/document/document.h"
 #include "planner/frameworks/registry.h"
 #include "tests/support/data.h"
 
@@ -45,15 +42,6 @@ TEST(OpenRlhfRecording, RunsASupervisedProgramOnItsRanks) {
   const ReadJob read = recorded("sft-q05-z3").value();
   EXPECT_EQ(read.job.algorithm, Algorithm::sft);
   EXPECT_EQ(read.job.pools.front().gpus(), 1);
-}
-
-TEST(OpenRlhfRecording, IsToldFromOtherDocuments) {
-  const auto recording = [](const std::string& text) { return is_recording(*parse_document(text, "run.json")); };
-  EXPECT_TRUE(recording(R"({"case": {"program": "train_sft", "words": [], "model": {}}})"));
-  EXPECT_FALSE(recording(R"({"case": {"program": "sft", "words": [], "model": {}}})"));
-  EXPECT_FALSE(recording(R"({"case": {"program": "train_sft", "words": "x", "model": {}}})"));
-  EXPECT_FALSE(recording(R"({"case": {"program": "train_sft", "words": []}})"));
-  EXPECT_FALSE(recording("{}"));
 }
 
 }  // namespace
