@@ -44,6 +44,11 @@ std::int64_t Settings::response() const {
   return coati() ? total_length - prompt() : response_length;
 }
 
+bool Settings::wide_logits() const {
+  const auto known = parse_version(versions.transformers);
+  return !known || *known < settings::Release{4, 45, 0};
+}
+
 bool Settings::moves_inference() const {
   if (!rl() || gemini()) return false;
   if (program == Program::benchmark) return offloads_inference;

@@ -266,7 +266,7 @@ void BoostedLoop::score(Experience& e) {
     tape::ModelInput input = input_of(e);
     input.ids = tape::slice(e.sequences, 0, first, count);
     input.attention_mask = tape::slice(e.mask, 0, first, count);
-    parts.push_back(returned_logits(model(), model().forward(input)));
+    parts.push_back(returned_logits(role(), model().forward(input)));
     empty_after_micro_batch();
   }
   model().options().training = role().trained;
@@ -296,7 +296,7 @@ void BoostedLoop::train_actor(Experience& e) {
   Tensor loss;
   {
     const tape::ComponentScope component(tape_, Component::activations);
-    Tensor logits = returned_logits(model(), model().forward(input_of(e)));
+    Tensor logits = returned_logits(role(), model().forward(input_of(e)));
     variables(e).kept.push_back(tape::detach(logits));
     loss = tape::mul_scalar(policy_loss(e, logits));
   }

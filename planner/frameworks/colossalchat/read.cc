@@ -9,6 +9,7 @@
 
 #include "planner/configuration/value_grammar.h"
 #include "planner/frameworks/colossalchat/job.h"
+#include "planner/frameworks/recorded_command.h"
 #include "planner/frameworks/settings/arguments.h"
 
 namespace headroom::colossalchat {
@@ -49,6 +50,13 @@ constexpr std::array kClues = {
     Clue{"lora_config", kLoraFiles, kNever},
 };
 constexpr std::array kReleases = {Release{0, 2, 8}, Release{0, 3, 1}, Release{0, 3, 3}, kNewestCoati, Release{0, 4, 2}, Release{0, 4, 9}, kHead};
+
+constexpr std::array kRecorded = {
+    ProgramName{"colossalchat/train_sft", "ColossalChat/examples/training_scripts/train_sft.py"},
+    ProgramName{"colossalchat/train_dpo", "ColossalChat/examples/training_scripts/train_dpo.py"},
+    ProgramName{"colossalchat/train_orpo", "ColossalChat/examples/training_scripts/train_orpo.py"},
+    ProgramName{"colossalchat/train_rm", "ColossalChat/examples/training_scripts/train_rm.py"},
+};
 
 bool has(const shell::Launch& launch, std::string_view flag) {
   return std::any_of(launch.words.begin(), launch.words.end(), [&](const shell::Word& word) {
@@ -172,6 +180,7 @@ void find_models(Values& v, Settings& s, const JobOptions& options, const std::s
     request.name = sizes && options.model.empty() ? "facebook/opt-" + name : name;
     request.base = base;
     request.head = head;
+    request.values = options.stated_model(name);
     return settings::model_at(v, at, request);
   };
   s.model = find(s.pretrain, key, s.program == Program::rm ? HeadKind::scalar : HeadKind::language_model);
@@ -210,10 +219,14 @@ void assume(Settings& s, const std::string& because) {
 }  // namespace
 
 bool detect(const JobInput& input) {
-  return launch_file(input) != nullptr;
+  return has_recorded_command(input, kRecorded) || launch_file(input) != nullptr;
 }
 
 Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
+  if (has_recorded_command(input, kRecorded)) {
+    const RecordedCommand run = recorded_command(input, options, kRecorded);
+    return read(run.input, run.options);
+  }
   const JobInput::File* file = launch_file(input);
   if (file == nullptr)
     return fail(Error{.message = "expected a command or script that starts one of ColossalChat's programs",
@@ -238,6 +251,12 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   else
     s.release = *parse_version(s.versions.framework);
   s.versions.framework = to_string(s.release);
+  // As ColossalAI's requirements pin it.
+  if (s.versions.transformers.empty())
+    s.versions.transformers = s.release >= Release{0, 5, 0}   ? "4.51.3"
+                              : s.release >= Release{0, 4, 0} ? "4.39.3"
+                              : s.release >= kBoosted         ? "4.36.2"
+                                                              : "";
   layers.set_defaults(settings::defaults(keys, s.release));
   Values values(layers);
   settings::refuse_unknown(values, keys, s.release, arguments.unknown);

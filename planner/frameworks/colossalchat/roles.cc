@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include "planner/frameworks/colossalchat/job.h"
 #include "planner/frameworks/colossalchat/loop.h"
 
@@ -42,7 +46,9 @@ void set_gemini(const Settings& s, Role& role) {
 void set_data_parallel(const Settings& s, Role& role) {
   role.sharding.kind = ShardingKind::data_parallel;
   const DType narrow = s.narrow() ? DType::fp16 : DType::bf16;
-  const DType stored = s.coati() ? DType::fp16 : s.parallel() || s.flash ? narrow : DType::fp32;
+  // SFT's script says in what type its model is loaded; the others' models come in fp32.
+  const bool typed = s.parallel() || s.flash || (s.program == Program::sft && s.release >= Release{0, 4, 0});
+  const DType stored = s.coati() ? DType::fp16 : typed ? narrow : DType::fp32;
   Precision& p = role.precision;
   p.weights = p.compute = p.gradients = p.reduce = stored;
   p.gradient_scaler = s.parallel() && s.narrow();
@@ -66,6 +72,27 @@ void set_sharding(const Settings& s, Role& role) {
   set_low_level_zero(s, role, first ? 1 : 2);
 }
 
+/// Families whose heads' products Transformers up to 4.44 gives back as they are; all others' it widens to fp32.
+constexpr std::array<std::string_view, 5> kNarrowLogits = {"gpt2", "opt", "bloom", "gpt_neox", "falcon"};
+
+bool returns_wide_logits(const Settings& s, const Role& role) {
+  return s.wide_logits() && role.model != nullptr &&
+         std::find(kNarrowLogits.begin(), kNarrowLogits.end(), role.model->family) == kNarrowLogits.end();
+}
+
+/// DPO's reference under HybridParallel's plugin: whole, in the narrow type; DistributedDataParallel is put around it on
+/// one GPU, and without ZeRO on several, and makes its buckets though nothing is trained.
+void set_own_reference(const Settings& s, Role& role) {
+  const bool wrapped = s.data_ranks() == 1 || s.zero_stage == 0;
+  role.sharding = {};
+  role.sharding.kind = wrapped ? ShardingKind::data_parallel : ShardingKind::none;
+  const DType narrow = s.narrow() ? DType::fp16 : DType::bf16;
+  Precision& p = role.precision;
+  p.weights = p.compute = p.gradients = p.reduce = narrow;
+  p.gradient_scaler = false;
+  role.built_on_host = true;
+}
+
 Role make_role(const Settings& s, const std::string& name) {
   const bool scalar = name == "critic" || name == "reward" || s.program == Program::rm;
   Role role;
@@ -75,8 +102,9 @@ Role make_role(const Settings& s, const std::string& name) {
   role.model = name == "critic" || name == "reward" ? s.critic_model : s.model;
   role.model_name = name == "critic" || name == "reward" ? s.reward_pretrain : s.pretrain;
   if (s.rl()) role.loop = s.coati() ? &kCoatiLoop : &kBoostedLoop;
-  if (s.follows_sequences()) role.loop = &kSupervisedLoop;
+  if (s.follows_sequences()) role.loop = s.wide_logits() ? &kShiftedSupervisedLoop : &kSupervisedLoop;
   set_sharding(s, role);
+  if (name == "ref" && s.program == Program::dpo && s.release >= kOwnReference) set_own_reference(s, role);
   if (s.parallel()) role.parallel.tensor = s.tensor;
   role.attention = s.coati()  ? AttentionImplementation::eager
                    : s.flash ? AttentionImplementation::flash
@@ -100,6 +128,7 @@ Role make_role(const Settings& s, const std::string& name) {
     role.lora = lora;
   }
   if (role.head != HeadKind::language_model) return role;
+  role.loss.logits_fp32 = !s.coati() && returns_wide_logits(s, role);
   role.loss.score_sequences = s.coati() || !s.rl() ? 0 : s.program == Program::grpo ? s.logits_batch : kScored;
   if (s.learns_texts() && s.program == Program::ppo && role.trained) {
     role.loss.text_sequences = s.text_batch;

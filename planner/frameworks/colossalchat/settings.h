@@ -19,6 +19,8 @@ using settings::Release;
 inline constexpr Release kHead{0, 5, 1}, kBoosted{0, 3, 7}, kNewestCoati{0, 3, 6};
 /// Adapters are told by a JSON file (--lora_config) instead of a rank.
 inline constexpr Release kLoraFiles{0, 4, 3};
+/// DPO's reference has a plugin of its own: HybridParallel's, whatever the policy's is.
+inline constexpr Release kOwnReference{0, 4, 5};
 
 enum class Program {
   ppo,
@@ -60,6 +62,9 @@ struct Settings : settings::TableSettings {
   std::shared_ptr<const Architecture> model, critic_model;
 
   bool coati() const { return release < kBoosted; }
+  /// Transformers up to 4.44 gives logits back in fp32, but for a few older families; later ones widen them in the
+  /// model's own loss alone.
+  bool wide_logits() const;
   bool rl() const { return program == Program::ppo || program == Program::benchmark || program == Program::grpo; }
   bool has_critic() const { return program == Program::ppo || program == Program::benchmark; }
   bool has_reward() const { return rl() && !no_reward_model && (program != Program::grpo || !reward_pretrain.empty()); }

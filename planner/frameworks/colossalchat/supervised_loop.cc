@@ -22,14 +22,10 @@ using tape::Tensor;
 
 const std::uint16_t kBatch = tape::operation_name("batch");
 
-/// Families whose heads' products Transformers up to 4.44 gives back as they are; all others' it widens to fp32.
-constexpr std::array<std::string_view, 5> kNarrowLogits = {"gpt2", "opt", "bloom", "gpt_neox", "falcon"};
-
 }  // namespace
 
-Tensor returned_logits(const tape::Model& model, Tensor logits) {
-  const std::string& family = model.architecture().family;
-  if (std::find(kNarrowLogits.begin(), kNarrowLogits.end(), family) != kNarrowLogits.end()) return logits;
+Tensor returned_logits(const Role& role, Tensor logits) {
+  if (!role.loss.logits_fp32) return logits;
   const tape::ComponentScope component(logits.tape(), Component::logits);
   return tape::to(std::move(logits), DType::fp32);
 }
@@ -62,7 +58,7 @@ Tensor SupervisedLoop::logits(const Tensor& ids) {
   input.padded = role().padded;
   tape::KvCache cache;
   if (!role().trained) input.cache = &cache;
-  Tensor out = returned_logits(model(), model().forward(input));
+  Tensor out = returned_logits(role(), model().forward(input));
   cache.clear();
   return out;
 }
@@ -108,8 +104,9 @@ void SupervisedLoop::forward_labelled(Experience& e) {
   const trainer::RepeatScope repeated(context_.repeat, v.micro_batches, micro_batches(context_));
   const tape::ComponentScope component(tape_, Component::activations);
   Tensor made = logits(v.ids);
-  v.own_loss = trainer::shifted_lm_loss(made, v.ids);
-  v.policy = tape::to(std::move(made), DType::fp32);
+  v.own_loss = own_loss(made, v.ids);
+  v.policy = tape::to(made, DType::fp32);
+  v.output = tape::detach(made);
   v.scores = scores(v.policy, v.ids, true);
 }
 
@@ -123,11 +120,19 @@ void SupervisedLoop::forward_reference(Experience& e) {
   if (!v.pairs()) const Tensor passed = scores(v.reference_kl, v.ids, false);
 }
 
+Tensor SupervisedLoop::own_loss(const Tensor& logits, const Tensor& ids) const {
+  return trainer::causal_lm_loss(logits, ids);
+}
+
+Tensor ShiftedSupervisedLoop::own_loss(const Tensor& logits, const Tensor& ids) const {
+  return trainer::shifted_lm_loss(logits, ids);
+}
+
 Tensor SupervisedLoop::loss(Experience& e) {
   SupervisedVariables& v = variables(e);
   if (context_.algorithm == Algorithm::sft) {
     Tensor made = logits(v.ids);
-    Tensor loss = trainer::shifted_lm_loss(made, v.ids);
+    Tensor loss = own_loss(made, v.ids);
     v.policy = tape::detach(made);
     return loss;
   }
@@ -186,6 +191,10 @@ constexpr LoopCall kCalls[] = {
 };
 
 }  // namespace
+
+const LoopKind kShiftedSupervisedLoop = {.name = "colossalchat_supervised_shifted",
+                                         .make = trainer::make_own<ShiftedSupervisedLoop>,
+                                         .calls = kCalls};
 
 const LoopKind kSupervisedLoop = {
     .name = "colossalchat_supervised", .make = trainer::make_own<SupervisedLoop>, .calls = kCalls};

@@ -6,14 +6,15 @@
 
 namespace headroom::colossalchat {
 
-/// A model's logits as Transformers up to 4.44 gives them back: in fp32, but for a few older families.
-tape::Tensor returned_logits(const tape::Model& model, tape::Tensor logits);
+/// A model's logits as its Transformers gives them back: in fp32 where the role's loss says so.
+tape::Tensor returned_logits(const Role& role, tape::Tensor logits);
 
 /// The variables of a trainer's loop over batches. Python's names stay bound until the next batch's take them, so a
 /// batch's logits [B,T,V] are there while the next ones are made.
 struct SupervisedVariables {
   tape::Tensor ids;                               ///< [B,T] of the running batch
   tape::Tensor policy, reference;                 ///< logits
+  tape::Tensor output;                            ///< what ORPO's were widened from
   tape::Tensor policy_kl, reference_kl;           ///< KTO's, of prompts with other answers
   tape::Tensor scores, reference_scores;          ///< [B] sums of log-probs
   tape::Tensor own_loss;                          ///< the model's own, of labels that it was given
@@ -23,7 +24,7 @@ struct SupervisedVariables {
 };
 
 /// ColossalChat's trainers of given sequences since 0.3.7: SFT, DPO and SimPO, ORPO, KTO. Policy first, reference
-/// after it; the logits of both, in fp32 as Transformers up to 4.44 gives them back, and the policy's table of
+/// after it; the logits of both and the policy's table of
 /// log-probs live through the backward. A model that is not trained returns its keys and values too, which go with the
 /// call. Chosen and rejected rows are one batch, whose halves' log-probs are formed one after the other.
 ///
@@ -44,8 +45,12 @@ class SupervisedLoop : public trainer::Loop {
   void forward_labelled(Experience& experience);
   void forward_reference(Experience& experience);
 
- private:
+ protected:
   using Tensor = tape::Tensor;
+  /// The model's own loss of labels: it widens the logits to fp32 and shifts the labels.
+  virtual Tensor own_loss(const Tensor& logits, const Tensor& ids) const;
+
+ private:
   SupervisedVariables& variables(Experience& e) const { return e.own<SupervisedVariables>(role().loop); }
   void begin(Experience& experience);
   Tensor batch(const Experience& experience) const;
@@ -54,6 +59,15 @@ class SupervisedLoop : public trainer::Loop {
   Tensor loss(Experience& experience);
 };
 
-extern const LoopKind kSupervisedLoop;
+/// With Transformers up to 4.44, whose models shift the logits that they give back, in their own type.
+class ShiftedSupervisedLoop final : public SupervisedLoop {
+ public:
+  using SupervisedLoop::SupervisedLoop;
+
+ private:
+  Tensor own_loss(const Tensor& logits, const Tensor& ids) const override;
+};
+
+extern const LoopKind kSupervisedLoop, kShiftedSupervisedLoop;
 
 }  // namespace headroom::colossalchat

@@ -13,7 +13,7 @@ constexpr Bytes kBucketBytes = 25 * kMiB, kFirstBucket = kMiB;
 /// Parameters from the last to the first, a bucket closed by the one that fills it.
 void DataParallelStore::build_optimizer() {
   if (role().trained) UnshardedStore::build_optimizer();
-  if (context_.ranks < 2 || !buckets_.empty()) return;
+  if (!buckets_.empty()) return;
   const tape::ComponentScope component(tape_, Component::communication);
   std::vector<tape::ParameterSlot>& slots = model_->parameters();
   std::int64_t elements = 0;

@@ -9,8 +9,9 @@
 namespace headroom {
 namespace {
 
-Report report_of(const std::string& text) {
-  const Result<ReadJob> read = test::read_launch(text);
+/// `release`: of ColossalAI; 0.4 runs Transformers 4.39, 0.5 runs 4.51.
+Report report_of(const std::string& text, const std::string& release = "0.4.2") {
+  const Result<ReadJob> read = test::read_launch(text, {"headroom.versions.colossalai=" + release});
   EXPECT_TRUE(read) << (read ? "" : read.error().text());
   const Result<Report> report = simulate(read->job, *load_hardware("h800"));
   EXPECT_TRUE(report) << (report ? "" : report.error().text());
@@ -97,6 +98,23 @@ TEST(ColossalChatSupervised, WidensLogitsAsTransformersOf2024) {
   // Logits, the table of one half and of the other, and that half's copy in order: in 16 bits, or all in fp32.
   EXPECT_NEAR(held("facebook/opt-350m", 50272), 2 + 1 + 1 + 1, 0.05);
   EXPECT_NEAR(held("Qwen/Qwen2.5-0.5B", 151936), 4 + 2 + 2 + 2, 0.05);
+}
+
+/// Later Transformers gives back what the head made.
+TEST(ColossalChatSupervised, KeepsLogitsNarrowAsTransformersOf2025) {
+  const Report report = report_of("colossalai run --nproc_per_node 2 train_dpo.py --disable_reference_model --pretrain "
+                                  "Qwen/Qwen2.5-0.5B" + kSmall + "1", "0.5.0");
+  const double held = static_cast<double>(last(report, "policy_forward")->at_peak_allocated[Component::logits]) / (4 * 512 * 151936.0);
+  EXPECT_NEAR(held, 2 + 1 + 1 + 1, 0.05);
+}
+
+/// Since 0.4.5 DPO's reference is whole under DistributedDataParallel, whose buckets are as large.
+TEST(ColossalChatSupervised, WrapsDposReferenceApart) {
+  const std::string dpo = "colossalai run --nproc_per_node 2 train_dpo.py --pretrain Qwen/Qwen2.5-0.5B" + kSmall + "1";
+  const auto built = [&](const char* release) {
+    return static_cast<double>(last(report_of(dpo, release), "init")->allocated_end);
+  };
+  EXPECT_NEAR(built("0.4.5") - built("0.4.2"), 2 * 494e6, 0.02 * 494e6);
 }
 
 /// So it is with PPO's scoring: parts of both models' logits, then joined.
