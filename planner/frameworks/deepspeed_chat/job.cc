@@ -93,13 +93,13 @@ bool reports_memory(const Role& role) {
   return role.sharding.kind != ShardingKind::zero0 || (role.trained && role.precision.weights == DType::bf16);
 }
 
-/// Each engine in turn, the cache emptied before.
-std::vector<PhaseSpec> start_of(const Job& job) {
+/// Each engine in turn.
+std::vector<PhaseSpec> start_of(const Settings& s, const Job& job) {
   std::vector<PhaseSpec> out;
   for (const Role& role : job.roles) {
-    if (!out.empty()) out.push_back(between_phases({role_action(Verb::empty_cache, "actor")}));
+    if (s.reads_counters && !out.empty()) out.push_back(between_phases({role_action(Verb::empty_cache, "actor")}));
     PhaseSpec init = make_phase(PhaseKind::init, {role_action(Verb::build, role.name)}, "init_" + role.name);
-    if (reports_memory(role)) init.actions.push_back(role_action(Verb::reset_peaks, role.name));
+    if (s.reads_counters && reports_memory(role)) init.actions.push_back(role_action(Verb::reset_peaks, role.name));
     out.push_back(std::move(init));
   }
   return out;
@@ -203,7 +203,7 @@ Job make_job(const Settings& s) {
   // Where gradients of several steps' batches add up, an optimizer step comes once in so many steps.
   const std::int64_t rounds = ceil_div(std::min(s.accumulation, kShownAccumulation), micro_batches_of(s));
   job.steps = s.steps_given ? s.steps : static_cast<int>((s.steps + skipped) * rounds);
-  job.start = start_of(job);
+  job.start = start_of(s, job);
   job.step = step_of(s);
   return job;
 }

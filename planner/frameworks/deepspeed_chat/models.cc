@@ -16,11 +16,12 @@ std::int64_t resized(const std::string& name, std::int64_t vocabulary) {
 }  // namespace
 
 std::shared_ptr<const Architecture> model_of(Values& values, const std::string& key, const std::string& path,
-                                             HeadKind head, const std::string& base) {
+                                             HeadKind head, const std::string& base, const Document& stated) {
   ModelRequest request;
   request.name = path;
   request.base = base;
   request.head = head;
+  request.values = stated;
   std::shared_ptr<const Architecture> model = settings::model_at(values, key, request);
   if (model == nullptr) return model;
   const std::int64_t rows = resized(path, model->decoder.vocabulary);

@@ -49,6 +49,7 @@ deepspeed_chat::Settings case_of(const Settings& s) {
   out.offload_reward = s.offload_reward;
   out.ema = s.ema;
   out.fp32_loss = s.fp32_loss;
+  out.reads_counters = false;
   out.hybrid = s.hybrid && has_hybrid_kernels(*s.actor.model);
   out.unpinned = s.unpinned;
   out.releases_cache = s.releases_cache;

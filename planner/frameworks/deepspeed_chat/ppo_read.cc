@@ -24,7 +24,7 @@ void find_models(Values& v, Settings& s, const JobOptions& options, const std::s
                                    std::tuple{&s.critic, "critic_model_name_or_path", HeadKind::scalar}}) {
     if (v.failed()) return;
     if (model->path.empty()) return v.fail_at(key, "expected a model, found none");
-    model->model = model_of(v, key, model->path, head, base);
+    model->model = model_of(v, key, model->path, head, base, options.stated_model(model->path));
     if (model->model == nullptr) return;
     cases::check_positions(v, key, model->model.get(), s.prompt, s.response);
     cases::check_program(v, key, model->model.get(), cases::default_attention(*model->model));

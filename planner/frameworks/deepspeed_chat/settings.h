@@ -45,6 +45,8 @@ struct Settings : cases::MachineSettings {
   bool only_lora = false;                        ///< nothing but adapters trains
   bool padded = true;  ///< prompts shorter than the cap are padded on the left
   std::string empty_cache = "none";
+  /// A recorded loop's: the cache is emptied between two engines, and peaks are read as DeepSpeed's reports left them.
+  bool reads_counters = true;
   std::int64_t world = 2;
 };
 

@@ -63,7 +63,8 @@ void find_model(Values& v, Settings& s, const JobOptions& options, const std::st
   if (!options.model.empty()) s.model_path = options.model;
   if (s.model_path.empty()) return v.fail_at("model_name_or_path", "no model is given; name it here or with --model");
   s.model = model_of(v, "model_name_or_path", s.model_path,
-                     s.program == Program::rm ? HeadKind::scalar : HeadKind::language_model, base);
+                     s.program == Program::rm ? HeadKind::scalar : HeadKind::language_model, base,
+                     options.stated_model(s.model_path));
   if (s.model == nullptr || s.lora_rank == 0) return;
   if (!adapted_modules(*s.model, s.lora_scope).empty()) return;
   if (s.only_lora) v.without_effect("only_optimize_lora", "nothing is adapted");

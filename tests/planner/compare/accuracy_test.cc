@@ -38,9 +38,10 @@ TEST(Accuracy, NoRunGetsWorse) {
                   test::data("accuracy.json"));
 }
 
-/// TRL's own trainers, NeMo RL's own worker, OpenRLHF's own actors and trainers; docs/regenerate_trainers_recorded.sh.
+/// Frameworks' own trainers and workers; docs/regenerate_trainers_recorded.sh.
 TEST(Accuracy, NoRecordedTrainerGetsWorse) {
-  expect_no_worse({test::data("trl-trainers"), test::data("nemo-rl-worker"), test::data("openrlhf-actors")},
+  expect_no_worse({test::data("trl-trainers"), test::data("nemo-rl-worker"), test::data("openrlhf-actors"),
+                   test::data("deepspeed-chat-runs"), test::data("colossalchat-trainers")},
                   test::data("trainers-recorded-errors.json"));
 }
 
