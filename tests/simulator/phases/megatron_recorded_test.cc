@@ -104,7 +104,8 @@ INSTANTIATE_TEST_SUITE_P(
                   0.0015},
         Mechanism{"RoutersHoldTheGraphOfRecomputedLayers", {"w2-moe-ep2-rl-full"}},
         Mechanism{"StagesHoldTheirLastHiddenStates",
-                  {"w2-l1b-pp2-m4", "w2-l1b8-pp2-m4-rl", "w2-l1b-pp2-m8-rl-full"}},
+                  {"w2-l1b-pp2-m4", "w2-l1b8-pp2-m4-rl", "w2-l1b-pp2-m8-rl-full"},
+                  0.0001},
         Mechanism{"OwnLayersKeepTheFusedProjection", {"w1-l1b8", "w1-q15u8-rl-onestream", "w2-l1b8-tp2-sp"}},
         Mechanism{"OwnAttentionKeepsScoresAndSoftmax", {"w1-l1b8-local", "w2-q15-tp2-local-sp"}},
         Mechanism{
