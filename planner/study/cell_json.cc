@@ -91,6 +91,8 @@ Json cell_json(const Cell& cell) {
   out["kept"] = cell.kept;
   out["retries"] = cell.retries;
   out["seconds"] = cell.seconds;
+  out["segments_got"] = cell.gets;
+  out["segments_returned"] = cell.returns;
   out["parts"] = parts_json(cell.parts);
   out["phases"] = Json::array();
   for (const CellPhase& phase : cell.step) out["phases"].push_back(phase_json(phase));
@@ -120,6 +122,8 @@ std::optional<Cell> cell_from_json(const Json& value) {
     out.kept = value.at("kept").get<Bytes>();
     out.retries = value.at("retries").get<std::int64_t>();
     out.seconds = value.at("seconds").get<double>();
+    out.gets = value.at("segments_got").get<std::int64_t>();
+    out.returns = value.at("segments_returned").get<std::int64_t>();
     out.parts = parts_from(value.at("parts"));
     for (const Json& phase : value.at("phases")) out.step.push_back(phase_from(phase, std::max(out.reserved.step, 0)));
     return out;

@@ -87,7 +87,12 @@ void fill_from_process(const ProcessFragmentation& process, const DeviceReport& 
   cell.allocated_there = peak.allocated;
   cell.kept = peak.kept();
   cell.parts = peak.parts;
+  const int last = process.phases.back().step;
   for (const PhaseFragmentation& phase : process.phases) {
+    if (phase.step == last) {
+      cell.gets += phase.gets;
+      cell.returns += phase.returns;
+    }
     // A peak before the first step is shown with the first step.
     if (phase.step != std::max(peak.step, 0)) continue;
     CellPhase& shown = cell.step.emplace_back();

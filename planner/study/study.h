@@ -103,6 +103,7 @@ struct Cell {
   Bytes kept = 0;             ///< of the fragmentation there, what emptying could not give back
   std::int64_t retries = 0;     ///< of allocations that first gave all cached memory back
   double seconds = 0;           ///< of the last step
+  std::int64_t gets = 0, returns = 0;  ///< calls of the driver (cudaMalloc, cudaFree) in that step
   std::vector<CellPhase> step;  ///< the peak's, in order
   std::vector<FreePart> parts;  ///< of the fragmentation at the peak, largest first
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "simulator/allocator/block.h"
 #include "simulator/memory/operation.h"
 
 namespace headroom {
@@ -10,6 +11,8 @@ class MemoryWatcher {
   virtual ~MemoryWatcher() = default;
   /// An allocation of that label is about to be served.
   virtual void allocating(Label label) = 0;
+  /// A live block is about to get another label.
+  virtual void relabelling(allocator::BlockId block) = 0;
   /// Something was allocated, freed, given back, or repeated without being executed.
   virtual void changed() = 0;
 };

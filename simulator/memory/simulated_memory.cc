@@ -58,6 +58,7 @@ void SimulatedMemory::record_stream(Block block, Stream stream) {
 void SimulatedMemory::relabel(Block block, Label label) {
   if (block == kNoBlock || failed_) return;
   const auto id = static_cast<allocator::BlockId>(block);
+  if (watcher_ != nullptr) watcher_->relabelling(id);
   const Bytes bytes = allocator_.size(id);
   live_[labels_[id].component] -= bytes;
   live_[label.component] += bytes;

@@ -1,6 +1,8 @@
 #include "simulator/phases/fragmentation.h"
 
 #include <algorithm>
+#include <unordered_map>
+#include <utility>
 
 #include "simulator/tape/core/names.h"
 
@@ -8,22 +10,9 @@ namespace headroom {
 namespace {
 
 using allocator::BlockState;
-using allocator::SegmentView;
 
 /// Points of a phase: where there are so many, two neighbours become one.
 constexpr std::size_t kMostPoints = 48;
-
-/// The component of most live bytes of blocks [first, last); allocator_slack where none lives.
-Component keeper(const SegmentView& segment, std::size_t first, std::size_t last, const SimulatedMemory& memory) {
-  Breakdown live;
-  for (std::size_t i = first; i < last; ++i) {
-    const SegmentView::BlockView& block = segment.blocks[i];
-    if (block.state == BlockState::allocated) live[memory.label(block.id).component] += block.size;
-    if (block.state == BlockState::pending) live[Component::other] += block.size;
-  }
-  const auto most = std::max_element(live.bytes.begin(), live.bytes.end());
-  return *most == 0 ? Component::allocator_slack : static_cast<Component>(most - live.bytes.begin());
-}
 
 }  // namespace
 
@@ -46,8 +35,8 @@ void FragmentationRecorder::attach(SimulatedMemory& memory) {
   pieces_.clear();
   names_.assign(1, {-1, "start"});
   phases_.clear();
-  found_.clear();
   running_ = false;
+  gets_ = returns_ = 0;
   memory.allocator().set_observer(this);
   memory.set_watcher(this);
 }
@@ -61,8 +50,6 @@ void FragmentationRecorder::begin_phase(const std::string& name, int step) {
   events_ = 0;
   stretch_ = 1;
   high_ = {memory_->allocator().allocated(), memory_->allocator().reserved()};
-  parts_.clear();
-  found_.push_back(0);
   see();
   point();
 }
@@ -72,7 +59,10 @@ void FragmentationRecorder::end_phase() {
   running_ = false;
   if (events_ % stretch_ != 0) point();
   PhaseFragmentation& phase = phases_.back();
-  for (const auto& [key, bytes] : parts_)
+  const allocator::CachingAllocator& allocator = memory_->allocator();
+  phase.gets = allocator.device_gets() - std::exchange(gets_, allocator.device_gets());
+  phase.returns = allocator.device_returns() - std::exchange(returns_, allocator.device_returns());
+  for (const auto& [key, bytes] : look())
     phase.parts.push_back({.step = names_[key.phase].first,
                            .phase = names_[key.phase].second,
                            .component = key.component,
@@ -80,10 +70,8 @@ void FragmentationRecorder::end_phase() {
                            .kept_by = key.kept_by,
                            .bytes = bytes});
   // Blocks of left-out repetitions are counted without standing anywhere: some KiB.
-  if (!moments_.empty()) {
-    phase.allocated = phase.reserved;
-    for (const FreePart& part : phase.parts) phase.allocated -= part.bytes;
-  }
+  phase.allocated = phase.reserved;
+  for (const FreePart& part : phase.parts) phase.allocated -= part.bytes;
   std::stable_sort(phase.parts.begin(), phase.parts.end(),
                    [](const FreePart& a, const FreePart& b) { return a.bytes > b.bytes; });
 }
@@ -97,16 +85,15 @@ void FragmentationRecorder::changed() {
   if (events_ % stretch_ == 0) point();
 }
 
-/// The running phase's peak so far; in the second run, when it has come.
+/// The running phase's peak so far: what changes from here on may have to be taken back.
 void FragmentationRecorder::see() {
   const Bytes allocated = memory_->allocator().allocated(), reserved = memory_->allocator().reserved();
   PhaseFragmentation& phase = phases_.back();
-  if (std::pair(reserved, allocated) > std::pair(phase.reserved, phase.allocated)) {
-    phase.reserved = reserved;
-    phase.allocated = allocated;
-    found_.back() = events_;
-  }
-  if (const std::size_t at = found_.size() - 1; at < moments_.size() && moments_[at] == events_) look();
+  if (std::pair(reserved, allocated) <= std::pair(phase.reserved, phase.allocated) && events_ > 0) return;
+  phase.reserved = reserved;
+  phase.allocated = allocated;
+  blocks_before_.clear();
+  pieces_before_.clear();
 }
 
 void FragmentationRecorder::point() {
@@ -121,59 +108,136 @@ void FragmentationRecorder::point() {
   stretch_ *= 2;
 }
 
+// --- What changes
+
+void FragmentationRecorder::note(Address address, bool there, const Used& used) {
+  if (running_) blocks_before_.push_back({address, there, used});
+}
+
+void FragmentationRecorder::alloc(allocator::BlockId, Address address, Bytes, allocator::Stream) {
+  note(address, false, {});
+}
+
+void FragmentationRecorder::free_requested(allocator::BlockId block, Address address, Bytes, allocator::Stream) {
+  note(address, true, {memory_->allocator().size(block), memory_->label(block).component});
+}
+
+/// What was freed at once has just been noted.
+void FragmentationRecorder::free_completed(allocator::BlockId block, Address address, Bytes, allocator::Stream) {
+  if (!blocks_before_.empty() && blocks_before_.back().address == address && blocks_before_.back().there) return;
+  note(address, true, {memory_->allocator().size(block), Component::other, true});
+}
+
+void FragmentationRecorder::relabelling(allocator::BlockId block) {
+  note(memory_->allocator().address(block), true,
+       {memory_->allocator().size(block), memory_->label(block).component});
+}
+
+void FragmentationRecorder::set_piece(Address address, std::optional<Piece> piece) {
+  const auto at = pieces_.find(address);
+  if (running_)
+    pieces_before_.push_back({address, at == pieces_.end() ? std::nullopt : std::optional(at->second)});
+  if (piece)
+    pieces_.insert_or_assign(address, *piece);
+  else if (at != pieces_.end())
+    pieces_.erase(at);
+}
+
+void FragmentationRecorder::got(Address address, Bytes size, bool mapped) {
+  set_piece(address, Piece{size, names_.size() - 1, label_, mapped});
+}
+
+/// What is left of a piece on either side stays its piece.
+void FragmentationRecorder::gave(Address address, Bytes size) {
+  const Address end = address + static_cast<Address>(size);
+  auto at = pieces_.upper_bound(address);
+  if (at != pieces_.begin()) --at;
+  std::vector<std::pair<Address, Piece>> met;
+  for (; at != pieces_.end() && at->first < end; ++at)
+    if (at->first + static_cast<Address>(at->second.size) > address) met.emplace_back(*at);
+  for (const auto& [low, piece] : met) {
+    const Address high = low + static_cast<Address>(piece.size);
+    set_piece(low, std::nullopt);
+    Piece rest = piece;
+    if (low < address) {
+      rest.size = static_cast<Bytes>(address - low);
+      set_piece(low, rest);
+    }
+    if (high > end) {
+      rest.size = static_cast<Bytes>(high - end);
+      set_piece(end, rest);
+    }
+  }
+}
+
 // --- Whose the free memory is
 
-void FragmentationRecorder::got(allocator::Address address, Bytes size) {
-  pieces_[address] = {size, names_.size() - 1, label_};
+FragmentationRecorder::Pieces FragmentationRecorder::pieces_at_peak() const {
+  Pieces out = pieces_;
+  for (auto change = pieces_before_.rbegin(); change != pieces_before_.rend(); ++change) {
+    if (change->piece)
+      out.insert_or_assign(change->address, *change->piece);
+    else
+      out.erase(change->address);
+  }
+  return out;
 }
 
-void FragmentationRecorder::gave(allocator::Address address, Bytes size) {
-  const allocator::Address end = address + static_cast<allocator::Address>(size);
-  auto at = pieces_.upper_bound(address);
-  if (at != pieces_.begin()) --at;
-  while (at != pieces_.end() && at->first < end) {
-    const allocator::Address low = at->first;
-    const allocator::Address high = low + static_cast<allocator::Address>(at->second.size);
-    if (high <= address) {
-      ++at;
-      continue;
+std::map<FragmentationRecorder::Address, FragmentationRecorder::Used> FragmentationRecorder::used_at_peak() const {
+  std::unordered_map<Address, Used> used;
+  for (const allocator::SegmentView& segment : memory_->allocator().segments())
+    for (const allocator::SegmentView::BlockView& block : segment.blocks) {
+      if (block.state == BlockState::allocated)
+        used[block.address] = {block.size, memory_->label(block.id).component};
+      else if (block.state == BlockState::pending)
+        used[block.address] = {block.size, Component::other, true};
     }
-    const Piece piece = at->second;
-    at = pieces_.erase(at);
-    // What is left of a piece on either side stays its piece.
-    if (low < address) pieces_[low] = {static_cast<Bytes>(address - low), piece.phase, piece.label};
-    if (high > end) pieces_[end] = {static_cast<Bytes>(high - end), piece.phase, piece.label};
+  for (auto change = blocks_before_.rbegin(); change != blocks_before_.rend(); ++change) {
+    if (change->there)
+      used[change->address] = change->used;
+    else
+      used.erase(change->address);
   }
+  return {used.begin(), used.end()};
 }
 
-void FragmentationRecorder::look() {
-  parts_.clear();
-  for (const SegmentView& segment : memory_->allocator().segments()) add_segment(segment, parts_);
-}
-
-/// A native segment is one run of blocks, an expandable one as many as unmapped blocks leave.
-void FragmentationRecorder::add_segment(const SegmentView& segment, std::map<Key, Bytes>& parts) const {
-  std::size_t first = 0;
-  while (first < segment.blocks.size()) {
-    std::size_t last = first;
-    while (last < segment.blocks.size() && segment.blocks[last].state != BlockState::unmapped) ++last;
-    const Component kept_by = keeper(segment, first, last, *memory_);
-    for (std::size_t i = first; i < last; ++i)
-      if (segment.blocks[i].state == BlockState::free)
-        add_free(segment.blocks[i].address, segment.blocks[i].size, kept_by, parts);
-      else if (segment.blocks[i].state == BlockState::pending)
-        add_free(segment.blocks[i].address, segment.blocks[i].size, Component::other, parts);
-    first = last + 1;
+/// Of the running phase's peak: run by run, the free bytes between blocks, with the component of most bytes in use
+/// there (allocator_slack where none is).
+FragmentationRecorder::Parts FragmentationRecorder::look() const {
+  Parts parts;
+  const Pieces pieces = pieces_at_peak();
+  const std::map<Address, Used> used = used_at_peak();
+  for (auto piece = pieces.begin(); piece != pieces.end();) {
+    const Address begin = piece->first;
+    const bool mapped = piece->second.mapped;
+    Address end = begin;
+    do end = piece->first + static_cast<Address>(piece->second.size);
+    while (++piece != pieces.end() && mapped && piece->second.mapped && piece->first == end);
+    const auto first = used.lower_bound(begin), last = used.lower_bound(end);
+    Breakdown live;
+    for (auto block = first; block != last; ++block) live[block->second.component] += block->second.size;
+    const auto most = std::max_element(live.bytes.begin(), live.bytes.end());
+    const Component keeper =
+        *most == 0 ? Component::allocator_slack : static_cast<Component>(most - live.bytes.begin());
+    Address free = begin;
+    for (auto block = first; block != last; ++block) {
+      const Address block_end = block->first + static_cast<Address>(block->second.size);
+      add_free(pieces, free, block->first, keeper, parts);
+      if (block->second.waiting) add_free(pieces, block->first, block_end, Component::other, parts);
+      free = block_end;
+    }
+    add_free(pieces, free, end, keeper, parts);
   }
+  return parts;
 }
 
-void FragmentationRecorder::add_free(allocator::Address address, Bytes size, Component kept_by,
-                                     std::map<Key, Bytes>& parts) const {
-  const allocator::Address end = address + static_cast<allocator::Address>(size);
-  auto at = pieces_.upper_bound(address);
-  if (at != pieces_.begin()) --at;
-  for (; at != pieces_.end() && at->first < end; ++at) {
-    const allocator::Address high = at->first + static_cast<allocator::Address>(at->second.size);
+void FragmentationRecorder::add_free(const Pieces& pieces, Address address, Address end, Component kept_by,
+                                     Parts& parts) {
+  if (address >= end) return;
+  auto at = pieces.upper_bound(address);
+  if (at != pieces.begin()) --at;
+  for (; at != pieces.end() && at->first < end; ++at) {
+    const Address high = at->first + static_cast<Address>(at->second.size);
     if (high <= address) continue;
     const auto bytes = static_cast<Bytes>(std::min(end, high) - std::max(address, at->first));
     parts[{at->second.phase, at->second.label.component, at->second.label.operation, kept_by}] += bytes;

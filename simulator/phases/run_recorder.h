@@ -74,8 +74,7 @@ class RunRecorder {
   std::vector<std::string> modules() const;
   /// The recorder is empty afterwards.
   replay::Snapshot snapshot(std::string_view conf) { return snapshot_.finish(memory_->allocator(), conf); }
-  /// Between the two runs that it takes (fragmentation.h), and after them, phase by phase; it is empty afterwards.
-  void look_again() { fragmentation_.look_again(); }
+  /// Phase by phase; it is empty afterwards.
   std::vector<PhaseFragmentation> fragmentation() { return fragmentation_.take(); }
   /// Blocks of equal label together, the largest first, at most `count`.
   std::vector<Holder> holders(std::size_t count) const;

@@ -92,8 +92,6 @@ Result<std::vector<GpuRun>> run_watched(const Job& job, const Hardware& hardware
     const MakeTrainer make_trainer = program_recorded([&](const Process& process) {
       return &recorders.try_emplace(process.name, RunRecorder::Wanted{.fragmentation = true}).first->second;
     });
-    HEADROOM_TRY(run_gpu(job, hardware, make_trainer, kind, {.leave_out_repetitions = leave_out_repetitions}));
-    for (auto& [process, recorder] : recorders) recorder.look_again();
     HEADROOM_ASSIGN(GpuRun run, run_gpu(job, hardware, make_trainer, kind, {.leave_out_repetitions = leave_out_repetitions}));
     runs.push_back(std::move(run));
     for (auto& [process, recorder] : recorders)

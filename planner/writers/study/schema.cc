@@ -69,6 +69,8 @@ const char* study_schema() {
         "kept": {"type": "integer", "description": "of the fragmentation, what emptying the cache just before could not give back: PyTorch's inactive split"},
         "retries": {"type": "integer", "description": "allocations that found the card full and gave all cached memory back first"},
         "seconds": {"type": "number", "description": "of the last simulated step"},
+        "segments_got": {"type": "integer", "description": "calls of the driver for memory in that step: cudaMalloc; mappings of expandable segments"},
+        "segments_returned": {"type": "integer", "description": "calls that give it back: cudaFree; unmappings"},
         "seconds_lost": {"type": "number", "description": "against the same without emptying"},
         "saved": {"type": "number", "description": "part of the reserved peak without emptying"},
         "parts": {"type": "array", "items": {"$ref": "#/$defs/part"}},

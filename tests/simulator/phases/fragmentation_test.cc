@@ -15,7 +15,7 @@
 namespace headroom {
 namespace {
 
-/// An allocator with a recorder, and a program that is run twice as simulate() does.
+/// An allocator with a recorder.
 class Recorded {
  public:
   explicit Recorded(allocator::AllocatorSettings settings = {}) : settings_(settings) {}
@@ -23,13 +23,10 @@ class Recorded {
   template <typename Program>
   std::vector<PhaseFragmentation> of(const Program& program) {
     FragmentationRecorder recorder;
-    for (const bool again : {false, true}) {
-      if (again) recorder.look_again();
-      allocator::VirtualDevice device(80 * kGiB);
-      SimulatedMemory memory(settings_, device);
-      recorder.attach(memory);
-      program(memory, recorder);
-    }
+    allocator::VirtualDevice device(80 * kGiB);
+    SimulatedMemory memory(settings_, device);
+    recorder.attach(memory);
+    program(memory, recorder);
     return recorder.take();
   }
 
