@@ -7,7 +7,8 @@ phases, and again; the first step of a block, which still finds the cache of the
 kind lie between blocks of the other, so that a host whose speed drifts costs both alike. OUT.json: {"host", "cores",
 "versions", "cases": [{"case", "steps": [{"empty", "block", "first", "seconds", "emptying", "phases", "unit", "calls"}]}],
 "rows": driver calls one by one}. `emptying`: seconds inside of torch.cuda.empty_cache(); `calls`: cudaMalloc and cudaFree
-of the step; `unit`: a fixed piece of host work beside it.
+of the step; `driver`: how many they were and how long they took, where driver_clock.c is preloaded; `unit`: a fixed piece of
+host work beside it.
 
 Rows: segments of several sizes got one by one, and given back at once, on an empty card and beside 30 GiB in use.
 """
@@ -16,6 +17,7 @@ import argparse, gc, json, os, platform, sys, tempfile, time
 import torch
 from transformers.utils import logging
 
+import driver_clock
 import headroom_recorder
 import measure_times
 import repeat_cases
@@ -51,6 +53,7 @@ def run(case, device, turns, block):
                 loop.case["empty_cache"] = kind
                 for at in range(block):
                     unit, before, emptied[0] = repeat_cases.host_unit(), calls(), 0.0
+                    clock = driver_clock.read()
                     begun = len(recorder.record["phases"])
                     torch.cuda.synchronize()
                     start = time.perf_counter()
@@ -60,7 +63,8 @@ def run(case, device, turns, block):
                     phases = {row["phase"]: row["seconds"] for row in recorder.record["phases"][begun:]}
                     after = calls()
                     steps.append(dict(empty=kind, block=turn, first=at == 0 or number == 0, seconds=took, emptying=emptied[0],
-                                      phases=phases, unit=unit, calls=[b - a for a, b in zip(before, after)]))
+                                      phases=phases, unit=unit, calls=[b - a for a, b in zip(before, after)],
+                                      driver=clock and driver_clock.since(clock)))
                     number += 1
     finally:
         torch.cuda.empty_cache = plain
