@@ -81,6 +81,11 @@ void fill_from_report(const DeviceReport& device, const std::string& process, Ce
   }
 }
 
+/// A peak before the first step is shown with the first step, where the run gets there.
+int shown_step(int peak, int last) {
+  return std::max(peak, std::min(last, 0));
+}
+
 void fill_from_process(const ProcessFragmentation& process, const DeviceReport& device, Cell& cell) {
   const PhaseFragmentation& peak = *peak_of(process.phases);
   cell.reserved = at(peak.reserved, peak.step, peak.phase);
@@ -93,8 +98,7 @@ void fill_from_process(const ProcessFragmentation& process, const DeviceReport& 
       cell.gets += phase.gets;
       cell.returns += phase.returns;
     }
-    // A peak before the first step is shown with the first step.
-    if (phase.step != std::max(peak.step, 0)) continue;
+    if (phase.step != shown_step(peak.step, last)) continue;
     CellPhase& shown = cell.step.emplace_back();
     shown.memory = phase;
     for (const PhaseReport& row : device.phases)

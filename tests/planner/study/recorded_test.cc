@@ -1,5 +1,6 @@
-/// Two H200 ran a loop of plain PyTorch with the cache emptied in six ways (tests/data/study): what a study says of
-/// the runs that never empty it, changed to empty it so, held against the runs that did.
+/// Two H200 ran a loop of plain PyTorch with the cache emptied in six ways, and four DeepSpeed engines in
+/// DeepSpeed-Chat's order with it emptied in three (tests/data/study): what a study says of the runs that never empty
+/// it, changed to empty it so, held against the runs that did.
 
 #include <gtest/gtest.h>
 
@@ -8,7 +9,9 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "planner/frameworks/registry.h"
 #include "planner/study/emptying.h"
@@ -38,101 +41,169 @@ Case case_of(const std::string& name) {
   return out;
 }
 
-class RecordedStudy : public ::testing::Test {
+/// The highest reserved value of all phases.
+Bytes measured_peak(const Json& recorded) {
+  Bytes peak = 0;
+  for (const Json& row : recorded["phases"]) peak = std::max(peak, row[3].get<Bytes>());
+  return peak;
+}
+
+Bytes predicted_peak(const Report& report) {
+  Bytes peak = 0;
+  for (const PhaseReport& phase : report.devices[0].phases)
+    peak = std::max(peak, phase.processes.at(0).peak_reserved);
+  return peak;
+}
+
+/// Errors of every recorded phase.
+struct Errors {
+  std::vector<double> reserved, allocated;
+  void add(const Json& recorded, const Report& report) {
+    for (const Json& row : recorded["phases"])
+      for (const PhaseReport& phase : report.devices[0].phases) {
+        if (phase.step != row[0].get<int>() || phase.phase != row[1].get<std::string>()) continue;
+        const ProcessPhase& process = phase.processes.at(0);
+        allocated.push_back(std::abs(static_cast<double>(process.peak_allocated) / row[2].get<double>() - 1));
+        reserved.push_back(std::abs(static_cast<double>(process.peak_reserved) / row[3].get<double>() - 1));
+      }
+  }
+  static double mean(const std::vector<double>& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  }
+  static double worst(const std::vector<double>& values) {
+    return *std::max_element(values.begin(), values.end());
+  }
+};
+
+class Recordings : public ::testing::Test {
  protected:
-  Json all = [] {
-    std::ifstream file(test::data("study/recorded.json"));
-    return Json::parse(file);
-  }();
-  std::filesystem::path folder = test::scratch() / "recorded_study";
+  explicit Recordings(const char* file) {
+    std::ifstream stream(test::data(file));
+    all = Json::parse(stream);
+    folder = test::scratch() / std::filesystem::path(file).stem();
+  }
+  Json all;
+  std::filesystem::path folder;
+  Hardware hardware = *find_hardware("h200");
 
   void SetUp() override { std::filesystem::create_directories(folder); }
   void TearDown() override { std::filesystem::remove_all(folder); }
 
   Report predicted(const Json& recorded, Emptying when) const {
-    Json file = {{"case", recorded["case"]}, {"device", recorded["device"]}, {"total_memory", recorded["total_memory"]}};
-    file["case"].erase("empty_cache");
+    Json file;
+    for (const char* key : {"case", "device", "total_memory"}) file[key] = recorded[key];
+    if (recorded.contains("alloc_conf")) file["alloc_conf"] = recorded["alloc_conf"];
+    if (when != Emptying::own) file["case"].erase("empty_cache");
     std::ofstream(folder / "case.json") << file;
     const auto read = read_job(std::array{(folder / "case.json").string()}, {});
     EXPECT_TRUE(read) << read.error().text();
-    const auto report = run_on_device(emptied(read->job, when), *find_hardware("h200"), Fidelity::every_allocation);
+    const auto report = run_on_device(emptied(read->job, when), hardware, Fidelity::every_allocation);
     EXPECT_TRUE(report) << report.error().text();
     return *report;
   }
 };
 
+class RecordedStudy : public Recordings {
+ protected:
+  RecordedStudy() : Recordings("study/recorded.json") {}
+};
+
 TEST_F(RecordedStudy, Peaks) {
-  double worst_reserved = 0, worst_allocated = 0, sum = 0;
-  std::size_t rows = 0;
+  Errors errors;
   for (const auto& [name, recorded] : all.items()) {
-    const Case one = case_of(name);
-    const Report report = predicted(recorded, one.when);
-    Bytes measured_peak = 0, predicted_peak = 0;
-    for (const Json& row : recorded["phases"])
-      for (const PhaseReport& phase : report.devices[0].phases) {
-        if (phase.step != row[0].get<int>() || phase.phase != row[1].get<std::string>()) continue;
-        const ProcessPhase& process = phase.processes.at(0);
-        const double allocated = std::abs(static_cast<double>(process.peak_allocated) / row[2].get<double>() - 1);
-        const double reserved = std::abs(static_cast<double>(process.peak_reserved) / row[3].get<double>() - 1);
-        worst_allocated = std::max(worst_allocated, allocated);
-        worst_reserved = std::max(worst_reserved, reserved);
-        sum += reserved;
-        ++rows;
-        measured_peak = std::max(measured_peak, row[3].get<Bytes>());
-        predicted_peak = std::max(predicted_peak, process.peak_reserved);
-      }
-    EXPECT_NEAR(static_cast<double>(predicted_peak) / static_cast<double>(measured_peak), 1, 0.005) << name;
+    const Report report = predicted(recorded, case_of(name).when);
+    errors.add(recorded, report);
+    EXPECT_NEAR(static_cast<double>(predicted_peak(report)) / static_cast<double>(measured_peak(recorded)), 1, 0.0025)
+        << name;
   }
-  EXPECT_GT(rows, 500u);
-  EXPECT_LE(sum / static_cast<double>(rows), 0.005);
-  EXPECT_LE(worst_reserved, 0.03);
-  EXPECT_LE(worst_allocated, 0.01);
+  EXPECT_GT(errors.reserved.size(), 500u);
+  EXPECT_LE(Errors::mean(errors.reserved), 0.005);
+  EXPECT_LE(Errors::worst(errors.reserved), 0.03);
+  EXPECT_LE(Errors::mean(errors.allocated), 0.002);
+  EXPECT_LE(Errors::worst(errors.allocated), 0.01);
 }
 
-/// Seconds that emptying takes of the phases beside generation, whose measured seconds differ from run to run by
-/// more than that: the calls themselves, and what comes after them has to get again.
+/// Seconds inside of torch.cuda.empty_cache() a step: the median of steps from the second on.
 double measured_seconds(const Json& recorded) {
-  std::map<std::string, std::vector<double>> seconds;
+  std::map<int, double> steps;
   for (const Json& row : recorded["phases"])
-    if (row[0].get<int>() >= 1) {
-      const double empty = row[8].is_null() ? 0 : row[8].get<double>();
-      seconds[row[1].get<std::string>()].push_back(empty + (row[1] == "generate" ? 0 : row[7].get<double>()));
-    }
-  double sum = 0;
-  for (auto& [phase, values] : seconds) {
-    std::sort(values.begin(), values.end());
-    sum += (values[values.size() / 2] + values[(values.size() - 1) / 2]) / 2;
-  }
-  return sum;
+    if (const int step = row[0].get<int>(); step >= 1 && !row[8].is_null()) steps[step] += row[8].get<double>();
+  std::vector<double> sums;
+  for (const auto& [step, seconds] : steps)
+    sums.push_back(seconds + recorded["micro_empty_seconds"][static_cast<std::size_t>(step)].get<double>());
+  std::sort(sums.begin(), sums.end());
+  return (sums[sums.size() / 2] + sums[(sums.size() - 1) / 2]) / 2;
 }
 
 double predicted_seconds(const Report& report) {
   double sum = 0;
   for (const PhaseReport& phase : report.devices[0].phases)
-    if (phase.step == 2 && phase.phase != "generate") sum += phase.seconds;
+    if (phase.step == 2) sum += phase.seconds;
   return sum;
 }
 
 TEST_F(RecordedStudy, SecondsThatEmptyingTakes) {
+  // What giving segments back took in a microbenchmark on that machine (validator/results/2xh200-2026-11-29); getting
+  // them again is outside of what was measured.
+  hardware.host_times.segment = 1e-9;
+  hardware.host_times.segment_return = 66e-6;
+  hardware.host_rates.device_get = 1e18;
+  hardware.host_rates.device_return = 1.28e12;
   std::vector<double> ratios;
   for (const auto& [name, recorded] : all.items()) {
     const Case one = case_of(name);
-    if (one.when != Emptying::phases && one.when != Emptying::micro_batches) continue;
-    const Json& never = all[one.base + "-none"];
-    const double measured = measured_seconds(recorded) - measured_seconds(never);
-    const double lost =
-        predicted_seconds(predicted(recorded, one.when)) - predicted_seconds(predicted(never, Emptying::never));
-    ratios.push_back(lost / measured);
-    RecordProperty(name, std::to_string(lost) + " of " + std::to_string(measured));
+    if (one.when == Emptying::never) continue;
+    const double lost = predicted_seconds(predicted(recorded, one.when)) -
+                        predicted_seconds(predicted(all[one.base + "-none"], Emptying::never));
+    // Mapped segments are mapped again at the rate at which they are unmapped; that rate comes from another machine.
+    const bool maps = name.find("expandable") != std::string::npos;
+    const double ratio = (maps ? lost / 2 : lost) / measured_seconds(recorded);
+    EXPECT_GE(ratio, maps ? 0.5 : 0.7) << name;
+    EXPECT_LE(ratio, 1.3) << name;
+    ratios.push_back(ratio);
   }
-  ASSERT_GE(ratios.size(), 6u);
+  ASSERT_GE(ratios.size(), 12u);
   std::sort(ratios.begin(), ratios.end());
-  // Of the right sign and size. A step's difference has a standard error as large as half of what emptying takes, and a
-  // segment's cost comes from microbenchmarks on another machine, whose driver calls are faster.
-  EXPECT_GT(ratios[ratios.size() / 2], 0.4);
-  EXPECT_LT(ratios[ratios.size() / 2], 1.3);
-  EXPECT_GT(ratios.front(), 0.25);
-  EXPECT_LT(ratios.back(), 1.8);
+  EXPECT_NEAR(ratios[ratios.size() / 2], 1, 0.1);
+}
+
+/// Names: MODELS-STRATEGY-WHEN. The engines' own words for when the cache is emptied leave out one phase.
+class RecordedEngines : public Recordings {
+ protected:
+  RecordedEngines() : Recordings("study/engines.json") {}
+
+  Report of(const std::string& name) const {
+    const Emptying when = case_of(name).when;
+    const bool own = when == Emptying::never || when == Emptying::inference || when == Emptying::phases;
+    return predicted(all[name], own ? Emptying::own : when);
+  }
+};
+
+TEST_F(RecordedEngines, PeaksOrderAndWhatEmptyingSaves) {
+  Errors errors;
+  std::map<std::string, std::pair<double, double>> peaks;  // measured, predicted
+  for (const auto& [name, recorded] : all.items()) {
+    const Report report = of(name);
+    errors.add(recorded, report);
+    peaks[name] = {static_cast<double>(measured_peak(recorded)), static_cast<double>(predicted_peak(report))};
+  }
+  EXPECT_LE(Errors::mean(errors.reserved), 0.005);
+  EXPECT_LE(Errors::worst(errors.reserved), 0.03);
+  EXPECT_LE(Errors::mean(errors.allocated), 0.002);
+  EXPECT_LE(Errors::worst(errors.allocated), 0.01);
+  for (const auto& [name, peak] : peaks) {
+    const auto never = peaks.find(case_of(name).base + "-none");
+    ASSERT_NE(never, peaks.end()) << name;
+    const double measured = 1 - peak.first / never->second.first, saved = 1 - peak.second / never->second.second;
+    EXPECT_NEAR(saved, measured, 0.03) << name;
+    if (std::abs(measured) > 0.005) {
+      EXPECT_GT(saved * measured, 0) << name;
+    }
+    for (const auto& [other, than] : peaks)
+      if (peak.first > 1.03 * than.first) {
+        EXPECT_GT(peak.second, than.second) << name << " and " << other;
+      }
+  }
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ bool equal(const Cell& a, const Cell& b) {
   return a.status == b.status && a.message == b.message && a.reserved.bytes == b.reserved.bytes &&
          a.reserved.phase == b.reserved.phase && a.allocated.bytes == b.allocated.bytes &&
          a.allocated_there == b.allocated_there && a.kept == b.kept && a.seconds == b.seconds &&
-         a.device.bytes == b.device.bytes && a.step.size() == b.step.size() && a.parts.size() == b.parts.size();
+         a.gets == b.gets && a.returns == b.returns && a.device.bytes == b.device.bytes && a.step.size() == b.step.size() && a.parts.size() == b.parts.size();
 }
 
 TEST_F(RunStudy, ACellIsTheSimulationOfTheSameJob) {
@@ -110,6 +110,7 @@ TEST_F(RunStudy, AFailedCellStandsInItsPlace) {
     } else if (cell.strategy == "none") {
       EXPECT_EQ(cell.status, Cell::Status::out_of_memory) << cell.reserved.bytes;
       EXPECT_THAT(cell.message, HasSubstr("out of memory"));
+      EXPECT_FALSE(cell.step.empty());  // it stops before the first step, and shows what it did until there
     }
   }
 }
@@ -141,6 +142,23 @@ jobs:
       if (cell.strategy == strategy && cell.empty_cache == Emptying::phases) {
         EXPECT_NEAR(*saved(*results, cell), recorded, 0.01) << strategy;
       }
+}
+
+TEST_F(RunStudy, EmptyingReturnsSegmentsThatAreGotAgain) {
+  const Study made = study(job("opt", "deepspeed/opt13-z0.json", ", strategies: [ZeRO-2]"));
+  const auto results = run_study(made, nullptr);
+  ASSERT_TRUE(results) << results.error().text();
+  for (const Cell& cell : results->cells) {
+    SCOPED_TRACE(name(cell.empty_cache));
+    ASSERT_EQ(cell.status, Cell::Status::done);
+    if (cell.empty_cache == Emptying::never) {
+      EXPECT_EQ(cell.returns, 0);
+    }
+    if (cell.empty_cache == Emptying::phases) {
+      EXPECT_GT(cell.returns, 100);
+      EXPECT_NEAR(static_cast<double>(cell.gets), static_cast<double>(cell.returns), 20);
+    }
+  }
 }
 
 TEST_F(RunStudy, KnownCellsAreNotRunAgain) {

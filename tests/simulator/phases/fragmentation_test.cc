@@ -124,6 +124,37 @@ TEST(Fragmentation, FollowsPiecesOfAnExpandableSegment) {
   }
 }
 
+TEST(Fragmentation, WhatComesAfterThePeakIsTakenBack) {
+  const auto phases = Recorded().of([](SimulatedMemory& memory, FragmentationRecorder& recorder) {
+    const Block pin = memory.allocate(4 * kMiB, 0, label(Component::weights));       // at the start of 20 MiB
+    const Block shared = memory.allocate(30 * kMiB, 0, label(Component::activations));
+    memory.record_stream(shared, 1);
+    memory.free(memory.allocate(40 * kMiB, 0, label(Component::logits)));
+    recorder.begin_phase("train", 2);
+    const Block large = memory.allocate(100 * kMiB, 0, label(Component::gradients));  // the peak
+    memory.relabel(pin, label(Component::optimizer));
+    memory.free(shared);
+    memory.free(large);
+    memory.synchronize();
+    memory.empty_cache();
+    const Block small = memory.allocate(10 * kMiB, 0, label(Component::temporaries));
+    memory.free(pin);
+    recorder.end_phase();
+    memory.free(small);
+  });
+  EXPECT_EQ(phases[0].reserved, 190 * kMiB);
+  EXPECT_EQ(phases[0].allocated, 134 * kMiB);
+  ASSERT_EQ(phases[0].parts.size(), 2u);
+  EXPECT_EQ(phases[0].parts[0].component, Component::logits);
+  EXPECT_EQ(phases[0].parts[0].bytes, 40 * kMiB);
+  EXPECT_FALSE(phases[0].parts[0].kept());
+  EXPECT_EQ(phases[0].parts[1].bytes, 16 * kMiB);
+  EXPECT_EQ(phases[0].parts[1].kept_by, Component::weights);
+  // The gradients; after the cache was emptied nothing had to be got. The logits, the gradients and what was shared.
+  EXPECT_EQ(phases[0].gets, 4);
+  EXPECT_EQ(phases[0].returns, 3);
+}
+
 TEST(Fragmentation, PointsKeepThePeaks) {
   const auto phases = Recorded().of([](SimulatedMemory& memory, FragmentationRecorder& recorder) {
     recorder.begin_phase("many", 0);
