@@ -131,7 +131,8 @@ def statements(cells, real):
         ["gradient checkpointing helps, but not ColossalChat with GPT-2",
          f"agrees in sign, by little, under ZeRO-3: reserved {compare('ZeRO-3', 'ZeRO-3, checkpointing')}; ColossalChat differs: {helped}",
          "agree in sign: " + real["checkpointing"] + "; none of ColossalChat's PPO",
-         "batches are small, and generation, scoring and the optimizer stay; ColossalChat's update is the peak, and most of it activations"],
+         "batches are small, and generation, scoring and the optimizer stay; in ColossalChat the actor's update is the "
+         "peak, and loses activations. Why the published runs with GPT-2 did not gain is not known"],
         ["emptying after inference saves 25 % on average for 2 % of time",
          f"differs in size: inference {of('inference')}; every phase {of('phases')}, at most {percent(most['saved'])} "
          f"({most['job']}, {most['strategy']}); ColossalChat, every phase {of('phases', [c for c in plain if c not in chat])}",
