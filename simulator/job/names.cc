@@ -92,9 +92,10 @@ constexpr Names<AttentionKernel, 5> kAttentionKernel = {{{AttentionKernel::by_gp
                                                          {AttentionKernel::efficient, "efficient"},
                                                          {AttentionKernel::math, "math"}}};
 
-constexpr Names<HeadKind, 3> kHeadKind = {{{HeadKind::language_model, "language_model"},
+constexpr Names<HeadKind, 4> kHeadKind = {{{HeadKind::language_model, "language_model"},
                                            {HeadKind::scalar, "scalar"},
-                                           {HeadKind::sequence_classification, "sequence_classification"}}};
+                                           {HeadKind::sequence_classification, "sequence_classification"},
+                                           {HeadKind::token_classification, "token_classification"}}};
 
 constexpr Names<Verb, 28> kVerb = {{{Verb::join_group, "join_group"},
                                     {Verb::take_prompts, "take_prompts"},

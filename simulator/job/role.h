@@ -237,6 +237,7 @@ struct Role {
   HeadKind head = HeadKind::language_model;
   bool trained = false;
   std::string shares_weights_of;       ///< LoRA reference: the actor's weights with adapters off
+  bool inputs_require_grad = false;    ///< enable_input_require_grads() is called; recomputation calls it anyway
   bool training_mode_forward = false;  ///< forwards without gradients run in train mode (dropout stays on)
   bool dropout = false;                ///< the family's dropout is on
   Precision precision;

@@ -468,6 +468,8 @@ struct Fields<Role> {
     v.field({.name = "shares_weights_of",
              .meaning = "a LoRA reference: the role whose weights run with adapters off"},
             &Role::shares_weights_of);
+    v.field({.name = "inputs_require_grad", .meaning = "embeddings require gradients where nothing is recomputed too"},
+            &Role::inputs_require_grad);
     v.field({.name = "training_mode_forward", .meaning = "forwards without gradients run in train mode"},
             &Role::training_mode_forward);
     v.field({.name = "dropout", .meaning = "the family's dropout is on"}, &Role::dropout);

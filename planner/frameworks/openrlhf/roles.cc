@@ -129,6 +129,7 @@ Role make_role(const Settings& s, const std::string& name, bool trained, HeadKin
     lora.targets = s.lora_targets.empty() ? std::vector<std::string>{"all-linear"} : s.lora_targets;
     lora.dtype = stored(s);
     role.lora = lora;
+    role.inputs_require_grad = true;
   }
   return role;
 }

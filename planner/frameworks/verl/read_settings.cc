@@ -210,11 +210,11 @@ void SettingsReader::models() {
       assumptions_.push_back(
           "critic.model.path is not given: the critic is taken to be as large as the actor");
     }
-    s_.critic.model.architecture = find(s_.critic.model, "critic.model.path", HeadKind::scalar);
+    s_.critic.model.architecture = find(s_.critic.model, "critic.model.path", HeadKind::token_classification);
     choose_modules(s_.critic, "critic.model.");
   }
   if (s_.reward.exists)
-    s_.reward.model.architecture = find(s_.reward.model, "reward_model.model.path", HeadKind::scalar);
+    s_.reward.model.architecture = find(s_.reward.model, "reward_model.model.path", HeadKind::token_classification);
   for (Teacher& teacher : s_.teachers)
     teacher.model = find({.path = teacher.path, .hf_config_path = {}, .attention = {}, .architecture = {}},
                          teacher.key + ".model_path", HeadKind::language_model);
@@ -222,7 +222,7 @@ void SettingsReader::models() {
     const std::string key = s_.after(0, 7, 1) ? "reward.reward_model.model_path" : "reward_model.model.path";
     s_.reward_model =
         find({.path = s_.reward_model_path, .hf_config_path = {}, .attention = {}, .architecture = {}}, key,
-             HeadKind::scalar);
+             HeadKind::token_classification);
   }
 }
 

@@ -177,6 +177,7 @@ Role base(const Settings& s, const Worker& w, const std::string& name, HeadKind 
     lora.targets = w.lora.targets;
     lora.dtype = role.precision.weights;
     role.lora = lora;
+    role.inputs_require_grad = true;
   }
   return role;
 }
@@ -244,11 +245,11 @@ std::vector<Role> make_roles(const Settings& s) {
     roles.push_back(std::move(ref));
   }
   if (s.critic.exists) {
-    Role critic = base(s, s.critic, "critic", HeadKind::scalar, false);
+    Role critic = base(s, s.critic, "critic", HeadKind::token_classification, false);
     critic.loss.keeps_outputs = s.after(0, 8, 0) && !s.after(0, 9, 0);
     roles.push_back(std::move(critic));
   }
-  if (s.reward.exists) roles.push_back(base(s, s.reward, "reward", HeadKind::scalar, true));
+  if (s.reward.exists) roles.push_back(base(s, s.reward, "reward", HeadKind::token_classification, true));
   return roles;
 }
 

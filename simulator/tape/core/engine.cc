@@ -156,8 +156,8 @@ void Engine::accumulate_leaf(Node* node) {
     tape_.set_grad(leaf, std::move(kept));
   } else {
     add_in_place(leaf.grad(), gradient);
-    gradient.reset();
   }
+  // What was added is let go when the hooks have run.
   if (leaf->hooks != nullptr)
     for (auto& hook : leaf->hooks->accumulated) hook(leaf);
 }

@@ -110,11 +110,12 @@ Tensor LinearLayer::adapted(const Tensor& input, Tensor result) const {
   const ModuleScope scope(input.tape(), lora->module);
   UnitHooks* hooks = owner->hooks;
   const bool drops = lora->dropout && owner->options().training;
-  // A leaf that is sharded by itself has no parameter before its first use.
-  Tensor x = to(input, lora->a.defined() ? lora->a.dtype() : input.dtype());
+  // PEFT asks for the weight's dtype before the weight is gathered. The product takes the gathered one's.
+  Tensor x = to(input, lora->a.defined() ? lora->a.dtype() : lora->dtype);
   Tensor dropped = drops ? dropout(x) : Tensor();
   if (hooks != nullptr) hooks->before_leaf(lora->a);
-  Tensor thin = drops ? linear(std::move(dropped), lora->a, {}) : linear(x, lora->a, {});
+  Tensor fed = to(drops ? std::move(dropped) : x, lora->a.dtype());
+  Tensor thin = linear(std::move(fed), lora->a, {});
   if (hooks != nullptr) hooks->after_leaf(lora->a, thin);
   if (hooks != nullptr) hooks->before_leaf(lora->b);
   Tensor wide = linear(std::move(thin), lora->b, {});

@@ -16,6 +16,7 @@ struct LoraPair {
   Tensor b;  ///< [out, rank]
   std::uint32_t module = 0;
   bool dropout = false;  ///< of what it is given, in training
+  DType dtype = DType::fp32;  ///< as stored: what modules see of an adapter that is not gathered yet
 };
 
 /// torch.nn.Linear, with PEFT's adapter around it when there is one.

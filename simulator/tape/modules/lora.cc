@@ -39,6 +39,7 @@ void add_lora(Model& model, const LoraSpec& spec) {
     layer.lora = std::make_unique<LoraPair>();
     layer.lora->module = model.intern(linear.name + ".lora");
     layer.lora->dropout = spec.dropout;
+    layer.lora->dtype = spec.dtype;
     const ModuleScope module(tape, layer.lora->module);
     const DType dtype = layer.weight.dtype();
     layer.lora->a = tape.parameter({spec.rank, layer.weight.size(layer.transposed ? 0 : 1)}, dtype, true);

@@ -152,7 +152,7 @@ void Model::build_head(const Tensor& embedding, const std::string& name) {
   } else {
     const std::int64_t width = decoder_.embedding_dim > 0 ? decoder_.embedding_dim : decoder_.hidden;
     scalar_head_ = std::make_shared<LinearLayer>();
-    scalar_head_->build(*this, "v_head", 1, width, false, -1);
+    scalar_head_->build(*this, "v_head", 1, width, options_.head == HeadKind::token_classification, -1);
   }
 }
 

@@ -112,7 +112,7 @@ void Fsdp1::shard_unit(Unit& u) {
     std::vector<Tensor> moved;
     if (options_.built_on_host) {
       moved = options_.meta ? materialise(flat, stored) : brought(flat, stored);
-      if (!alone()) broadcast(flat, stored, u.number == kRoot);
+      broadcast(flat, stored, u.number == kRoot);
     } else {
       for (const View& view : flat.views) moved.push_back(*view.slot);
     }
@@ -133,31 +133,39 @@ void Fsdp1::shard_unit(Unit& u) {
   }
 }
 
-/// What was made on the host, parameter by parameter.
-std::vector<Tensor> Fsdp1::brought(const Flat& flat, DType stored) {
-  std::vector<Tensor> out;
-  for (const View& view : flat.views) out.push_back(tape_.empty(view.shape, stored, kToDevice));
-  return out;
+std::string_view Fsdp1::module_of(const View& view) const {
+  const std::string& name = model_.parameters()[view.order].name;
+  return std::string_view(name).substr(0, name.rfind('.'));
 }
 
-/// `param_init_fn` on modules of shapes only, breadth first. It empties the cache after each of them.
-std::vector<Tensor> Fsdp1::materialise(const Flat& flat, DType stored) {
-  const auto module_of = [&](std::size_t view) {
-    const std::string& name = model_.parameters()[flat.views[view].order].name;
-    return std::string_view(name).substr(0, name.rfind('.'));
-  };
+/// The views as a search over modules meets them: a module's own parameters, then its children's.
+std::vector<std::size_t> Fsdp1::breadth_first(const Flat& flat) const {
   const auto depth = [&](std::size_t view) {
-    const std::string_view module = module_of(view);
+    const std::string_view module = module_of(flat.views[view]);
     return std::count(module.begin(), module.end(), '.');
   };
   std::vector<std::size_t> order(flat.views.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return depth(a) < depth(b); });
+  return order;
+}
+
+/// What was made on the host, parameter by parameter.
+std::vector<Tensor> Fsdp1::brought(const Flat& flat, DType stored) {
+  std::vector<Tensor> out(flat.views.size());
+  for (const std::size_t view : breadth_first(flat))
+    out[view] = tape_.empty(flat.views[view].shape, stored, kToDevice);
+  return out;
+}
+
+/// `param_init_fn` on modules of shapes only. It empties the cache after each of them.
+std::vector<Tensor> Fsdp1::materialise(const Flat& flat, DType stored) {
   std::vector<Tensor> out(flat.views.size());
   std::string_view module;
-  for (const std::size_t view : order) {
-    if (std::exchange(module, module_of(view)) != module) tape_.memory().empty_cache();
+  for (const std::size_t view : breadth_first(flat)) {
+    const std::string_view next = module_of(flat.views[view]);
+    if (std::exchange(module, next) != next) tape_.memory().empty_cache();
     out[view] = tape_.empty(flat.views[view].shape, stored, kToDevice);
   }
   tape_.memory().empty_cache();
@@ -216,8 +224,8 @@ void Fsdp1::begin() {
 
 /// NO_SHARD: the parameter in the compute dtype, by way of a copy on the device when it lies on the host.
 void Fsdp1::unshard_alone(Flat& flat) {
+  const Tensor viewed = std::move(flat.viewed);  // modules look at it until they look at what comes here
   const bool narrows = flat.shard.dtype() != options_.compute;
-  flat.viewed.reset();
   if (!narrows && !options_.cpu_offload) return;  // the parameter itself is used
   const StreamScope stream(tape_, static_cast<Stream>(options_.gather_stream + 1));
   tape_.regrow_storage(flat.full, bytes_of(options_.compute, flat.padded));
@@ -563,6 +571,11 @@ void Fsdp1::summon_adapters(bool layer_by_layer) {
     if (layer_by_layer) let_go();
   }
   let_go();
+  // Leaves' modules look at the stored parameters again, until they are gathered for use.
+  for (Unit& u : units_)
+    for (Flat& flat : u.flats)
+      if (flat.leaf)
+        for (View& view : flat.views) view.slot->reset();
   tape_.memory().empty_cache();
 }
 

@@ -3,6 +3,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <string_view>
 #include <vector>
 
 #include "simulator/tape/sharding/runtime.h"
@@ -87,6 +88,8 @@ class Fsdp1 : public ShardingRuntime {
 
   void build_units(Model& model);
   void shard_unit(Unit& unit);
+  std::string_view module_of(const View& view) const;
+  std::vector<std::size_t> breadth_first(const Flat& flat) const;
   std::vector<Tensor> brought(const Flat& flat, DType stored);
   std::vector<Tensor> materialise(const Flat& flat, DType stored);
   void broadcast(const Flat& flat, DType stored, bool with_buffers);

@@ -49,7 +49,8 @@ Status Store::build_model() {
     tape::add_lora(*model_, adapters);
   }
   // gradient_checkpointing_enable() sees to it, with adapters or without.
-  model_->embeddings_require_grad = r.trained && r.recompute.kind != RecomputeKind::none;
+  model_->embeddings_require_grad =
+      r.trained && (r.inputs_require_grad || r.recompute.kind != RecomputeKind::none);
   std::map<int, Bytes> units;
   for (const tape::ParameterSlot& slot : model_->parameters()) {
     const Bytes bytes = bytes_of(r.precision.weights, slot.tensor->elements());

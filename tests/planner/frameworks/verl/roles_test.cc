@@ -132,7 +132,7 @@ TEST(VerlRoles, TheV1CriticHasABudgetOfItsOwn) {
   std::vector<std::string> old = ppo;
   old.push_back("trainer.use_v1=false");
   EXPECT_EQ(job_of("0.9.0", old).role("critic")->train.sequences, 2);
-  EXPECT_EQ(job_of("0.8.0", ppo).role("critic")->head, HeadKind::scalar);
+  EXPECT_EQ(job_of("0.8.0", ppo).role("critic")->head, HeadKind::token_classification);
 }
 
 TEST(VerlEngines, CountLengthsAsTheReleaseDoes) {

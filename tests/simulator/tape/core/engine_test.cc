@@ -53,6 +53,19 @@ TEST_F(EngineTest, FirstGradientIsKeptWithoutACopyAndTheNextIsAddedInPlace) {
   }
 }
 
+/// AccumulateGrad holds what it was given while its hooks run, a sharding runtime's reduction for one.
+TEST_F(EngineTest, WhatIsAddedToAGradientStaysUntilTheHooksHaveRun) {
+  const Tensor w = leaf({10});
+  std::vector<Bytes> live;
+  tape.leaf_hooks(w).accumulated.push_back([&](const Tensor&) { live.push_back(memory.live()); });
+  for (int i = 0; i < 2; ++i) {
+    Tensor loss = sum(mul_scalar(w));
+    backward(engine, loss);
+  }
+  ASSERT_EQ(live.size(), 2u);
+  EXPECT_EQ(live[1] - live[0], 40) << "the second gradient, beside the one that it was added to";
+}
+
 TEST_F(EngineTest, GradientsAddInPlaceUnlessTheFirstOneIsAView) {
   const auto new_gradients = [&](const Shape& input) {
     const Tensor x = leaf(input), w = leaf({4, 4}), v = leaf({4, 4});

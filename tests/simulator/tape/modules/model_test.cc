@@ -76,6 +76,18 @@ TEST(MakeModel, AllocatesEveryParameterOfTheArchitecture) {
   }
 }
 
+/// Hugging Face's token classifiers, which verl's critics are, add a bias to their head; others do not.
+TEST(MakeModel, TokenClassifiersHeadsHaveABias) {
+  const auto last = [](HeadKind head) {
+    ModelOptions options;
+    options.head = head;
+    return Built(gpt2(), options).model->parameters().back().name;
+  };
+  EXPECT_EQ(last(HeadKind::token_classification), "v_head.bias");
+  EXPECT_EQ(last(HeadKind::sequence_classification), "v_head.weight");
+  EXPECT_EQ(last(HeadKind::scalar), "v_head.weight");
+}
+
 TEST(MakeModel, SaysWhatItDoesNotCover) {
   CountingMemory memory;
   Tape tape(memory);

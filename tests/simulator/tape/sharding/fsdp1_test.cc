@@ -9,6 +9,7 @@
 #include "simulator/memory/forwarding_memory.h"
 #include "simulator/memory/simulated_memory.h"
 #include "simulator/tape/modules/lora.h"
+#include "simulator/tape/operations/linear.h"
 #include "simulator/tape/operations/reduce.h"
 
 namespace headroom::tape {
@@ -146,6 +147,20 @@ TEST(Fsdp1, AHostThatRunsAheadHoldsOneMoreGatheredUnitAndNoMore) {
   EXPECT_LE(reserved_by_forward(9, true), ahead + 2 * kMiB);  // more layers, one more small segment
 }
 
+/// NO_SHARD with the parameters on the host: modules look at what lies on the device until the copy that they use
+/// next stands, which comes by way of a wide one.
+TEST(Fsdp1, OneRanksFirstUseHoldsTheOldParametersToo) {
+  Sharded run({.ranks = 1, .cpu_offload = true});
+  const GradMode no_grad(run.tape, false);
+  const Tensor table = run.tape.empty({8, 8}, DType::bf16, 0);
+  linear(run.tape.empty({8, 8}, DType::bf16, 0), table, {}).reset();  // the library's workspace stays
+  const Bytes before = run.memory.live();
+  run.memory.reset_peak();
+  run.forward().reset();
+  EXPECT_GE(run.memory.peak() - before, kRootElements * (4 + 2));
+  EXPECT_LT(run.memory.peak() - before, kRootElements * (4 + 2) + 64 * kKiB);
+}
+
 /// Counts gathers, and small ones among them.
 class Gathers final : public ForwardingMemory {
  public:
@@ -156,7 +171,11 @@ class Gathers final : public ForwardingMemory {
     ++count;
     if (operation.bytes < 64 * kKiB) ++small;
   }
-  int count = 0, small = 0;
+  Block allocate(Bytes requested, Stream stream, Label label) override {
+    ++allocations;
+    return ForwardingMemory::allocate(requested, stream, label);
+  }
+  int count = 0, small = 0, allocations = 0;
 };
 
 /// A model with adapters on every linear of its 4 layers (7 each), wrapped leaf by leaf.
@@ -214,6 +233,23 @@ TEST(Fsdp1, AdaptersAreGatheredAgainWhereACheckpointRecomputes) {
   // All but those of the layer's last module, whose backward has begun by then.
   EXPECT_GE(recomputed.memory.small, 3 * kLeaves - 2 * 4);
   EXPECT_LE(recomputed.memory.small, 3 * kLeaves);
+}
+
+/// PEFT casts what an adapter is given to the dtype of the weight that it sees, which is the stored one until the
+/// adapter was gathered once, and again when adapters were taken out.
+TEST(Fsdp1, AdaptersThatWereNotGatheredYetWidenWhatTheyAreGiven) {
+  Adapted run;
+  const GradMode no_grad(run.tape, false);
+  const auto allocations_of_a_pass = [&] {
+    run.memory.allocations = 0;
+    run.forward().reset();
+    return run.memory.allocations;
+  };
+  allocations_of_a_pass();  // the first one makes more than the others
+  const int gathered = allocations_of_a_pass();
+  run.fsdp->summon_adapters(false);
+  EXPECT_EQ(allocations_of_a_pass() - gathered, 2 * 4 * 7) << "a wide copy and a narrow one of it, at every adapter";
+  EXPECT_EQ(allocations_of_a_pass(), gathered);
 }
 
 }  // namespace
