@@ -107,9 +107,12 @@ class Account {
     const Document* value = resolved && *resolved ? &(*resolved)->value : nullptr;
     use.state = used(leaf.key) && key.effect != Effect::none ? KeyUse::State::used : KeyUse::State::ignored;
     if (value != nullptr && !matches(key.kind, *value)) {
-      if (key.effect != Effect::none || key.kind == Kind::map)
-        v_.fail_at(leaf.key, fmt::format("expected {}, found {}", name_of(key.kind),
-                                         format_value(*value).substr(0, 80)));
+      const std::string wrong =
+          fmt::format("expected {}, found {}", name_of(key.kind), format_value(*value).substr(0, 80));
+      if (key.effect != Effect::none)
+        v_.fail_at(leaf.key, wrong);
+      else if (key.kind == Kind::map)  // a project's changed copy may have made one word of it
+        v_.warn_at(leaf.key, wrong + "; it decides no memory");
       return;
     }
     if (value == nullptr || is_default(*value, key)) {

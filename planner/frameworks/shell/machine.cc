@@ -49,6 +49,20 @@ std::optional<Truth> asks_machine(const std::vector<Word>& words) {
   return contains(kOtherBackends, *module) ? Truth::no : Truth::unknown;
 }
 
+namespace {
+
+/// `nvidia-smi --query-gpu=name --format=csv,noheader`: a line a card, whatever is asked of it.
+bool lists_without_header(const std::vector<Word>& words) {
+  bool asks = false, bare = false;
+  for (const Word& word : words) {
+    asks = asks || word.text.starts_with("--query-gpu=");
+    bare = bare || (word.text.starts_with("--format=") && word.text.find("noheader") != std::string::npos);
+  }
+  return asks && bare;
+}
+
+}  // namespace
+
 std::optional<std::string> listed_gpus(const std::vector<Word>& words, std::int64_t gpus) {
   if (words.size() < 2 || !std::all_of(words.begin(), words.end(), [](const Word& word) { return word.known(); }))
     return std::nullopt;
@@ -56,6 +70,11 @@ std::optional<std::string> listed_gpus(const std::vector<Word>& words, std::int6
   if (program == "nvidia-smi" && words.size() == 2 && (words[1].text == "-L" || words[1].text == "--list-gpus")) {
     std::string out;
     for (std::int64_t i = 0; i < gpus; ++i) out += "GPU " + std::to_string(i) + ":\n";
+    return out;
+  }
+  if (program == "nvidia-smi" && lists_without_header(words)) {
+    std::string out;
+    for (std::int64_t i = 0; i < gpus; ++i) out += "GPU " + std::to_string(i) + "\n";
     return out;
   }
   if (!program.starts_with("python") || words.size() != 3 || words[1].text != "-c") return std::nullopt;

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kDeepest = 20, kMostAncestors = 12;
+constexpr int kDeepest = 20, kMostAncestors = 12, kMostBeside = 5;
 
 std::string stem(std::string name) {
   if (name.ends_with(".yaml")) name.resize(name.size() - 5);
@@ -61,6 +61,19 @@ class Composer {
                       .file = start.place.file,
                       .line = start.place.line,
                       .key = "--config-name"});
+  }
+
+  /// Below the words of a program that is a project's own, or a changed copy of verl's: NAME.yaml in the `config` folder
+  /// of its package, in the checkout around the script. Only one that is whole: what is put together from groups says
+  /// less than what is known of verl's releases. Whether there is one.
+  Result<bool> of_package(std::string_view program, const std::string& name, const std::string& folder) {
+    const std::optional<fs::path> path = in_package(program, name, folder);
+    if (!path) return false;
+    HEADROOM_ASSIGN(Document document, read_document(path->string(), kConfigurationLimits));
+    if (!document.is_map() || document.find("defaults") != nullptr) return false;
+    HEADROOM_TRY(this->document(path->string(), std::move(document), 0));
+    out_.own = path->string();
+    return true;
   }
 
   Status file(const std::string& path, int depth) {
@@ -132,6 +145,34 @@ class Composer {
                                         .line = item.line()}));
     }
     return {};
+  }
+
+  /// `our.trainer.main_ppo` has its configurations in our/trainer/config: from the script's folder, one above it, or one
+  /// beside those, into which a script may go before it starts.
+  std::optional<fs::path> in_package(std::string_view program, const std::string& name, const std::string& folder) const {
+    const std::size_t dot = program.rfind('.');
+    if (dot == std::string_view::npos || program.find('/') != std::string_view::npos) return std::nullopt;
+    std::string package(program.substr(0, dot));
+    std::replace(package.begin(), package.end(), '.', '/');
+    const fs::path wanted = fs::path(package) / "config" / (name + ".yaml");
+    std::error_code code;
+    std::vector<fs::path> roots(options_.include_paths.begin(), options_.include_paths.end());
+    fs::path above = fs::absolute(folder.empty() ? "." : folder, code);
+    for (int i = 0; i < kMostAncestors; ++i, above = above.parent_path()) {
+      roots.push_back(above);
+      if (above == above.parent_path()) break;
+    }
+    for (const fs::path& root : roots)
+      if (fs::is_regular_file(root / wanted, code)) return root / wanted;
+    // One that stands beside: the first by its name.
+    for (std::size_t i = 0; i < roots.size() && i < kMostBeside; ++i) {
+      std::optional<fs::path> first;
+      for (const fs::directory_entry& entry : fs::directory_iterator(roots[i], code))
+        if (fs::is_regular_file(entry.path() / wanted, code) && (!first || entry.path() / wanted < *first))
+          first = entry.path() / wanted;
+      if (first) return first;
+    }
+    return std::nullopt;
   }
 
   /// NAME.yaml in `path` (absolute, or seen from the working directory, the folder, or one above it, where
@@ -237,11 +278,22 @@ Status apply(Laid& out, const shell::Word& word) {
   return {};
 }
 
+/// Not one of verl's own, whose configurations are known.
+bool is_a_projects(std::string_view program) {
+  constexpr std::string_view kVerls[] = {"verl.trainer.", "verl.experimental.", "recipe."};
+  return !program.empty() && std::none_of(std::begin(kVerls), std::end(kVerls),
+                                          [&](std::string_view own) { return program.starts_with(own); });
+}
+
 Status lay_words(Laid& out, const std::vector<const shell::Word*>& words, std::string_view program,
                  const std::string& folder, const JobOptions& options) {
   HydraWords hydra = hydra_words(words);
   if (hydra.start.name.empty() && !program.empty()) hydra.start.name = configuration_of(program);
-  if (!hydra.start.name.empty()) HEADROOM_TRY(Composer(out, options).start(hydra.start, folder));
+  bool own = false;
+  if (is_a_projects(program) && hydra.start.path.empty()) {
+    HEADROOM_ASSIGN(own, Composer(out, options).of_package(program, stem(hydra.start.name), folder));
+  }
+  if (!own && !hydra.start.name.empty()) HEADROOM_TRY(Composer(out, options).start(hydra.start, folder));
   for (const shell::Word* word : hydra.overrides) HEADROOM_TRY(apply(out, *word));
   return {};
 }

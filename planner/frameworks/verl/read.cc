@@ -167,7 +167,7 @@ Result<ReadJob> read_once(const JobInput& input, const JobOptions& given, std::v
     Values early(layers);
     stated = settings::stated_versions(early, options, "verl");
     HEADROOM_TRY(early.status());
-    const ReleaseHints hints = stated.framework.empty() ? release_hints(input) : ReleaseHints{};
+    const ReleaseHints hints = stated.framework.empty() ? release_hints(input, laid.own) : ReleaseHints{};
     const bool settled = !hints.verl.empty() && hints.verl.find("dev") == std::string::npos;
     ReleaseClues clues{.vllm = stated.vllm.empty() ? hints.vllm : stated.vllm,
                        .development = settled ? "" : hints.verl,
@@ -177,8 +177,12 @@ Result<ReadJob> read_once(const JobInput& input, const JobOptions& given, std::v
     version = !stated.framework.empty() ? *parse_version(stated.framework)
               : settled                 ? *parse_version(hints.verl)
                                         : inferred.version;
-    before_checks = version < kOldest;
-    if (before_checks)
+    const auto developed = parse_version(hints.verl);
+    const auto offloads = layers.get(kGradOffload);
+    const bool has_oldest_keys = hints.verl.empty() && offloads && *offloads && (*offloads)->given;
+    before_checks = version < kOldest || (!settled && !hints.verl.empty() && developed && *developed < kOldest) ||
+                    (stated.framework.empty() && has_oldest_keys);
+    if (version < kOldest)
       assumptions.push_back(fmt::format("verl {} works like {}, the oldest release that was read",
                                         to_string(std::exchange(version, kOldest)), to_string(kOldest)));
     if (version >= kUnread)
@@ -247,6 +251,9 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   std::vector<Version> older, none;
   Result<ReadJob> newest = read_once(input, options, older);
   if (newest) return newest;
+  // What a release demands and a launch leaves out, whatever its other keys say, was written for one before it.
+  if (options.versions.framework.empty())
+    for (const Version& release : before_demand(newest.error().key)) older.push_back(release);
   for (const Version& release : older) {
     JobOptions as = options;
     as.versions.framework = to_string(release);

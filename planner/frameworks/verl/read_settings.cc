@@ -203,7 +203,11 @@ void SettingsReader::models() {
   if (s_.critic.exists) {
     // With a model named in place of what is not there, the critic's is not there either.
     const bool named = v_.given("critic.model.path") &&
-                       (options_.model.empty() || !v_.text("critic.model.path").empty());
+                       (options_.model.empty() || find_model({.name = v_.text("critic.model.path"),
+                                                              .config = s_.critic.model.hf_config_path,
+                                                              .base = base_,
+                                                              .head = HeadKind::scalar,
+                                                              .overrides = s_.critic.model.override_config}));
     if (!named) {
       s_.critic.model.path = s_.actor.model.path;
       s_.critic.model.hf_config_path = s_.actor.model.hf_config_path;

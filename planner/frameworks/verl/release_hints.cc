@@ -54,6 +54,20 @@ std::string first_of(std::string_view text, std::initializer_list<std::string_vi
   return {};
 }
 
+/// The version file of the checkout around `folder`; nothing: there is none.
+ReleaseHints checkout_around(fs::path folder) {
+  for (int i = 0; i < kMostAncestors; ++i, folder = folder.parent_path()) {
+    for (const char* place : {"verl/version/version", "version/version"}) {
+      const std::string text = small_file(folder / place);
+      const std::string version = text.substr(0, text.find_first_of(" \r\n"));
+      if (version.empty() || !parse_version(version)) continue;
+      return {.verl = version, .vllm = {}, .because = fmt::format("{} says so", (folder / place).string())};
+    }
+    if (folder == folder.parent_path()) break;
+  }
+  return {};
+}
+
 }  // namespace
 
 ReleaseHints named_releases(std::string_view text) {
@@ -73,9 +87,11 @@ ReleaseHints named_releases(std::string_view text) {
   return out;
 }
 
-ReleaseHints release_hints(const JobInput& input) {
+ReleaseHints release_hints(const JobInput& input, const std::string& own) {
   ReleaseHints out;
   if (input.files.empty()) return out;
+  if (!own.empty()) out = checkout_around(fs::path(own).parent_path());
+  if (!out.verl.empty()) return out;
   const JobInput::File& first = input.files.front();
   std::error_code code;
   const fs::path folder =
@@ -84,22 +100,14 @@ ReleaseHints release_hints(const JobInput& input) {
                        : fs::path(first.path),
                    code)
           .parent_path();
-  fs::path at = folder;
-  for (int i = 0; i < kMostAncestors; ++i, at = at.parent_path()) {
-    for (const char* place : {"verl/version/version", "version/version"}) {
-      const std::string text = small_file(at / place);
-      const std::string version = text.substr(0, text.find_first_of(" \r\n"));
-      if (version.empty() || !parse_version(version)) continue;
-      return {.verl = version, .vllm = {}, .because = fmt::format("{} says so", (at / place).string())};
-    }
-    if (at == at.parent_path()) break;
-  }
+  out = checkout_around(folder);
+  if (!out.verl.empty()) return out;
   if (first.launch != nullptr || is_list_of_overrides(first)) {
     out = named_releases(first.text);
     out.because = first.path + " names it";
     if (!out.verl.empty() || !out.vllm.empty()) return out;
   }
-  at = folder;
+  fs::path at = folder;
   for (int i = 0; i <= kRequirementAncestors; ++i, at = at.parent_path()) {
     for (const char* name : kRequirements) {
       out = named_releases(small_file(at / name));

@@ -12,10 +12,11 @@ struct ReleaseHints {
   std::string because;     ///< where that is: "verl/version/version of the checkout /src/verl"
 };
 
-/// Looks, in this order, at: verl's version file in the checkout around the first file; what the script's own
+/// Looks, in this order, at: verl's version file in the checkout around `own`, the configuration of a project's own
+/// program (empty: none), and around the first file; what the script's own
 /// text names (`verl==0.5.0`, `verl.git@v0.4.1`, an image `verlai/verl:app-verl0.5-…-vllm0.10.0-…`); the
 /// requirement files and Dockerfiles in its folder and the three above.
-ReleaseHints release_hints(const JobInput& input);
+ReleaseHints release_hints(const JobInput& input, const std::string& own = {});
 
 /// What a text names; empty fields where it names nothing.
 ReleaseHints named_releases(std::string_view text);

@@ -30,6 +30,7 @@ constexpr std::array kClues = {
     Clue{"actor_rollout_ref.rollout.load_format", "dummy_megatron", kOldest, {0, 6, 0}},
     Clue{"actor_rollout_ref.rollout.load_format", "dummy_hf", kOldest, {0, 6, 0}},
     Clue{"actor_rollout_ref.rollout.mode", "sync", kOldest, {0, 7, 0}},
+    Clue{kGradOffload, "", kOldest, {0, 4, 0}},
     Clue{"actor_rollout_ref.rollout.name", "sglang_async", kOldest, {0, 5, 0}},
     Clue{"actor_rollout_ref.actor.ppo_micro_batch_size", "", kOldest, {0, 8, 0}},
     Clue{"critic.ppo_micro_batch_size", "", kOldest, {0, 8, 0}},
@@ -234,6 +235,14 @@ InferredVersion infer_version(const Layers& layers, const ReleaseClues& clues) {
                     describe(one.releases), agrees->key, describe(agrees->releases), to_string(out.version));
     out.conflicts.push_back(std::move(notice));
   }
+  return out;
+}
+
+std::vector<Version> before_demand(std::string_view key) {
+  std::vector<Version> out;
+  for (const Demand& demand : kDemands)
+    for (std::size_t i = schema_releases().size(); i-- > 0 && demand.key == key;)
+      if (schema_releases()[i] < demand.since) out.push_back(schema_releases()[i]);
   return out;
 }
 

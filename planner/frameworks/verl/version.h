@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "planner/configuration/layers.h"
@@ -39,6 +40,12 @@ struct ReleaseClues {
 /// `+key` words, and from what `clues` say. Taken are the releases that the fewest clues contradict; of those
 /// the newest, and whose image is no newer than the vLLM release where that is known.
 InferredVersion infer_version(const Layers& layers, const ReleaseClues& clues = {});
+
+/// A key that only releases before 0.3 have: what they do otherwise than 0.3.0 holds where it is given.
+inline constexpr std::string_view kGradOffload = "actor_rollout_ref.actor.fsdp_config.grad_offload";
+
+/// The releases, newest first, that run without a key that later ones demand of every launch; none: no such key.
+std::vector<Version> before_demand(std::string_view key);
 
 /// The library releases that a verl release is shipped with; `versions` keeps what it already has.
 void complete_versions(const Version& verl, Versions& versions);

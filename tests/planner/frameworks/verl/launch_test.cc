@@ -2,12 +2,14 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 
 #include "planner/frameworks/input.h"
 #include "planner/frameworks/registry.h"
 #include "planner/frameworks/verl/read.h"
+#include "tests/support/data.h"
 
 namespace headroom {
 namespace {
@@ -329,6 +331,67 @@ TEST(VerlLaunch, TakesTheEnvironmentOfTheLaunch) {
              std::string(kWords));
   ASSERT_TRUE(read) << read.error().text();
   EXPECT_EQ(settings(read).allocator_settings, "expandable_segments:True");
+}
+
+/// Changed copies of old releases say so by keys that later ones do not have, and by those that they leave out.
+TEST(VerlLaunch, TellsOldReleasesByTheirKeys) {
+  const std::string start = "python3 -m verl.trainer.main_ppo" + std::string(kWords);
+  // Before 0.3 gradients could be offloaded, and a mini-batch could be larger than the batch.
+  const auto oldest = script(start + " actor_rollout_ref.actor.fsdp_config.grad_offload=false data.train_batch_size=256"
+                                     " actor_rollout_ref.actor.ppo_mini_batch_size=1024");
+  ASSERT_TRUE(oldest) << oldest.error().text();
+  EXPECT_TRUE(settings(oldest).before_checks);
+  // A rollout without a name is of a release before 0.6, whatever keys of later ones a recipe brought.
+  const std::string unnamed = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo "
+                              "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct trainer.n_gpus_per_node=8 "
+                              "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 "
+                              "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4 "
+                              "data.gen_batch_size=64 data.train_batch_size=64 actor_rollout_ref.actor.ppo_mini_batch_size=64 "
+                              "algorithm.filter_groups.enable=true algorithm.filter_groups.metric=acc";
+  const auto read = script(unnamed);
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_LT(settings(read).version, (Version{0, 6, 0}));
+  // With a model given in place of one that nobody knows, a critic of that name is that model too.
+  JobOptions given;
+  given.model = "Qwen/Qwen2.5-7B-Instruct";
+  const auto critic = script("python3 -m verl.trainer.main_ppo" + std::string(kWords) +
+                             " algorithm.adv_estimator=gae actor_rollout_ref.model.path=ours/Unknown-7B "
+                             "critic.model.path=ours/Unknown-7B critic.ppo_micro_batch_size_per_gpu=4", given);
+  ASSERT_TRUE(critic) << critic.error().text();
+  EXPECT_EQ(settings(critic).critic.model.path, "Qwen/Qwen2.5-7B-Instruct");
+}
+
+TEST(VerlLaunch, CountsGpusAsAScriptDoes) {
+  const auto read = script("N=$(nvidia-smi --query-gpu=name --format=csv,noheader | wc -l)\n"
+                           "python3 -m verl.trainer.main_ppo" + std::string(kWords) + " trainer.n_gpus_per_node=$N");
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(settings(read).gpus_per_node, 8);
+}
+
+/// A project's own program starts from the configuration in its package, of the release whose version lies beside it; the
+/// launch's words stand above it. Its script may go into a folder first.
+TEST(VerlLaunch, TakesTheConfigurationOfAProjectsOwnProgram) {
+  namespace fs = std::filesystem;
+  const fs::path root = test::scratch() / "project";
+  fs::create_directories(root / "scripts");
+  fs::create_directories(root / "code/ours/trainer/config");
+  fs::create_directories(root / "code/verl/version");
+  const auto write = [&](const char* path, const std::string& text) { std::ofstream(root / path) << text; };
+  write("code/verl/version/version", "0.2.0.post2\n");
+  write("code/ours/trainer/config/ppo_trainer.yaml",
+        "data: {train_batch_size: 64}\nactor_rollout_ref:\n  rollout: {log_prob_micro_batch_size_per_gpu: 3, n: 2}\n");
+  write("scripts/run.sh", "cd code\npython3 -m ours.trainer.main_ppo algorithm.adv_estimator=grpo "
+                          "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct actor_rollout_ref.rollout.name=vllm "
+                          "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 actor_rollout_ref.rollout.n=5\n");
+  const auto read = read_job(std::array{(root / "scripts/run.sh").string()}, {});
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(settings(read).train_batch_size, 64);
+  EXPECT_EQ(read->job.role("actor")->forward.sequences, 3);
+  EXPECT_EQ(settings(read).n, 5);
+  EXPECT_TRUE(settings(read).before_checks);
+  // One that is put together from groups says less than what is known of verl's own.
+  write("code/ours/trainer/config/ppo_trainer.yaml", "defaults: [actor@actor_rollout_ref.actor: dp_actor, _self_]\n");
+  EXPECT_FALSE(read_job(std::array{(root / "scripts/run.sh").string()}, {}));
 }
 
 }  // namespace
