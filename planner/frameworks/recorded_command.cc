@@ -52,6 +52,7 @@ void complete(JobOptions& options, const Document& recording) {
   };
   model("MODEL", "case.model");
   model("CRITIC", "case.critic");
+  if (text(recording, "case.full_rows") == "true") options.overrides.push_back("headroom.full_rows=true");
   if (options.gpu.empty()) options.gpu = text(recording, "device");
   complete(options.versions.torch, recording, "torch");
   complete(options.versions.transformers, recording, "transformers");

@@ -100,8 +100,10 @@ struct Sharding {
   bool late_buckets = false;        ///< ZeRO 1 and 2: buckets are made with a backward's first gradient
   bool checks_bf16 = false;         ///< ZeRO 1 and 2: bf16 gradients too are looked through for infinities
   bool flattens_on_device = false;  ///< ZeRO 1 and 2: weights are joined on the device, not on the host
+  bool whole_bf16_states = false;   ///< ZeRO 0: bf16 is stepped as fp16 is, its states whole on every GPU
   bool gathers_in_place = false;    ///< ZeRO 3: a parameter gathered alone becomes what was gathered
   bool distributed_optimizer = true;  ///< Megatron
+  bool finds_unused = false;  ///< DistributedDataParallel: find_unused_parameters, whose buckets stay as they are made
   // ColossalAI
   bool joins_lists = false;  ///< collectives take lists of tensors, and cloned parts of gradients (up to 0.3)
   GeminiPlacement placement = GeminiPlacement::fixed;
@@ -238,6 +240,7 @@ struct Role {
   bool trained = false;
   std::string shares_weights_of;       ///< LoRA reference: the actor's weights with adapters off
   bool inputs_require_grad = false;    ///< enable_input_require_grads() is called; recomputation calls it anyway
+  std::string takes_place_of;          ///< Megatron: its weights are copied into that role's modules to run
   bool training_mode_forward = false;  ///< forwards without gradients run in train mode (dropout stays on)
   bool dropout = false;                ///< the family's dropout is on
   Precision precision;

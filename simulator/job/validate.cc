@@ -207,6 +207,8 @@ Status check_role(const Job& job, const Role& role) {
   }
   HEADROOM_TRY(count(at + ".mini_batch", role.mini_batch, 0));
   HEADROOM_TRY(count(at + ".epochs", role.epochs, 0));
+  if (!role.takes_place_of.empty() && job.role(role.takes_place_of) == nullptr)
+    return bad(at + ".takes_place_of", fmt::format("no role is named {}", role.takes_place_of));
   if (!role.shares_weights_of.empty() && job.role(role.shares_weights_of) == nullptr)
     return bad(at + ".shares_weights_of", fmt::format("no role is named {}", role.shares_weights_of));
   if (!role.loss.reference.empty()) {

@@ -14,7 +14,7 @@ PAIRS = f"{ALL} --batch_size 4 --max_length 1024 --accumulation_steps 1"
 
 
 def case(name, program, words, model=QWEN, **more):
-    return dict(name=name, program=f"colossalchat/{program}", words=words.split(), model=model, **more)
+    return dict(name=name, program=f"colossalchat/{program}", words=words.split(), full_rows=True, model=model, **more)
 
 
 CASES = [

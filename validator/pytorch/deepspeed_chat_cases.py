@@ -24,7 +24,7 @@ def ppo(name, words, model=OPT, critic=OPT_350M, padding=1, **more):
 
 
 def one(name, program, words, model=OPT, **more):
-    return dict(name=name, program=program, words=f"{ONE} {words}".split(), model=model, **more)
+    return dict(name=name, program=program, words=f"{ONE} {words}".split(), full_rows=True, model=model, **more)
 
 
 CASES = [

@@ -60,6 +60,7 @@ constexpr Flag kCoatiFlags[] = {
     {kPpo, "max_input_len", FIELD(I, prompt_length), "96", Effect::modelled, "", 1, 1 << 20},
     {kPpo, "max_seq_len", FIELD(I, total_length), "128", Effect::modelled, "", 2, 1 << 20},
     {kSft | kRm, "max_len", FIELD(I, total_length), "512", Effect::modelled, "", 2, 1 << 20},
+    {kSft, "accimulation_steps", FIELD(I, accumulation), "8", Effect::modelled, "", 1, 1 << 16},  // as 0.2 spelt it
     {kSft, "accumulation_steps", FIELD(I, accumulation), "8", Effect::modelled, "", 1, 1 << 16},
     {kSft, "grad_checkpoint", FIELD(bool, checkpointing), "false"},
     {kOld, "lora_rank", FIELD(I, lora_rank), "0", Effect::modelled, "", 0, 65536},
@@ -110,6 +111,7 @@ constexpr Flag kBoostedFlags[] = {
     {kRl, "ptx_dataset", FIELD(L, text_data)},
     {kDpo | kOrpo, "disable_reference_model", FIELD(bool, no_reference), "false"},
     {kSft | kDpo, "microbatch_size", std::monostate{}, "1", Effect::none, "it has an effect with a pipeline alone"},
+    {kOthers, "headroom.full_rows", FIELD(bool, full_rows), "false"},
     {kDpo, "ref_tp", std::monostate{}, "1", Effect::unmodelled, "tensor parallelism of the reference alone"},
 };
 #undef FIELD
@@ -145,11 +147,13 @@ std::vector<R> rows_of(Program program) {
                      .until = until});
   };
   for (const Flag& flag : kCoatiFlags) {
-    const bool first = flag.name == "max_timesteps", later = flag.name == "num_collect_steps";
     const bool gpt = flag.name == "model" && program == Program::ppo;
-    constexpr Release kCollects{0, 3, 1};
-    add(flag, gpt ? "gpt2" : flag.fallback, later && program == Program::ppo ? kCollects : settings::kFirst,
-        first ? kCollects : kBoosted);
+    Release since = settings::kFirst, until = kBoosted;
+    if (flag.name == "max_timesteps") until = {0, 3, 1};
+    if (flag.name == "num_collect_steps" && program == Program::ppo) since = {0, 3, 1};
+    if (flag.name == "accimulation_steps") until = {0, 3, 0};
+    if (flag.name == "accumulation_steps") since = {0, 3, 0};
+    add(flag, gpt ? "gpt2" : flag.fallback, since, until);
   }
   for (const Flag& flag : kBoostedFlags) {
     const bool rank = flag.name == "lora_rank" && program != Program::ppo, file = flag.name == "lora_config";

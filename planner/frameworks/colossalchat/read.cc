@@ -47,6 +47,7 @@ constexpr std::array kClues = {
     Clue{"max_timesteps", kFirst, {0, 3, 0}},   Clue{"update_timesteps", kFirst, {0, 3, 0}},
     Clue{"prompt_path", kFirst, {0, 3, 0}},     Clue{"merge_lora_weights", {0, 3, 3}, kBoosted},
     Clue{"num_collect_steps", {0, 3, 0}, kNever},
+    Clue{"accimulation_steps", kFirst, {0, 3, 0}},
     Clue{"lora_config", kLoraFiles, kNever},
 };
 constexpr std::array kReleases = {Release{0, 2, 8}, Release{0, 3, 1}, Release{0, 3, 3}, kNewestCoati, Release{0, 4, 2}, Release{0, 4, 9}, kHead};

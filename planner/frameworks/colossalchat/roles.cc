@@ -38,6 +38,7 @@ void set_gemini(const Settings& s, Role& role) {
                 : s.coati() && s.release < kFixed ? GeminiPlacement::resident
                                                   : GeminiPlacement::fixed;
   z.offload_optimizer = role.trained && z.placement == GeminiPlacement::host;
+  z.overlap_communication = s.release >= Release{0, 3, 8};
   z.gradient_chunks = !s.coati() && (s.program != Program::sft || s.accumulation > 1);
   role.optimizer.implementation = z.offload_optimizer ? OptimizerImplementation::cpu : OptimizerImplementation::apex;
 }
@@ -45,6 +46,9 @@ void set_gemini(const Settings& s, Role& role) {
 /// DistributedDataParallel around weights as they were loaded; 3d's plugin keeps fp32 copies of narrow ones.
 void set_data_parallel(const Settings& s, Role& role) {
   role.sharding.kind = ShardingKind::data_parallel;
+  // Coati and HybridParallel's plugin leave it off; of the others SFT and DPO look where nothing is recomputed.
+  const bool either = s.program == Program::sft || s.program == Program::dpo;
+  role.sharding.finds_unused = !s.coati() && !s.parallel() && !(either && s.checkpointing);
   const DType narrow = s.narrow() ? DType::fp16 : DType::bf16;
   // SFT's script says in what type its model is loaded; the others' models come in fp32.
   const bool typed = s.parallel() || s.flash || (s.program == Program::sft && s.release >= Release{0, 4, 0});
@@ -109,7 +113,8 @@ Role make_role(const Settings& s, const std::string& name) {
   role.attention = s.coati()  ? AttentionImplementation::eager
                    : s.flash ? AttentionImplementation::flash
                               : AttentionImplementation::sdpa;
-  role.attention_mask = role.padded = true;
+  role.attention_mask = true;
+  role.padded = !s.full_rows;
   role.dropout = s.coati() && role.trained;  // since 0.3.7 it is switched off
   // Models come from the host, but under Coati's Gemini, whose context makes them on the GPU in half precision.
   role.loads_on_every_rank = !(s.coati() && s.gemini());

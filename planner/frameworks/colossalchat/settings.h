@@ -53,6 +53,7 @@ struct Settings : settings::TableSettings {
   std::int64_t prompt_length = 96;    ///< --max_input_len
   std::int64_t total_length = 128;    ///< of the sequence
   std::int64_t response_length = 32;  ///< since 0.3.7
+  bool full_rows = false;  ///< no row of a batch is padded, so that Transformers leaves its mask out
   double text_coefficient = 0, memory_fraction = 1;
   bool offloads_inference = false;  ///< the benchmark's flag
   bool kernels = false, no_reward_model = false, no_reference = false;

@@ -104,6 +104,7 @@ void SupervisedLoop::forward_labelled(Experience& e) {
   const trainer::RepeatScope repeated(context_.repeat, v.micro_batches, micro_batches(context_));
   const tape::ComponentScope component(tape_, Component::activations);
   Tensor made = logits(v.ids);
+  context_.engine.detect_anomaly();  // as the trainer does, for good
   v.own_loss = own_loss(made, v.ids);
   v.policy = tape::to(made, DType::fp32);
   v.output = tape::detach(made);

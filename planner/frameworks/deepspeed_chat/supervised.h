@@ -24,6 +24,7 @@ struct Settings : settings::TableSettings {
   std::int64_t gpus = 8, batch = 16, eval_batch = 16, length = 512, accumulation = 1, zero_stage = 0;
   bool offload = false, checkpointing = false, only_lora = false, offload_reference = false;
   std::string dtype = "fp16", dropout;
+  bool full_rows = false;        ///< no row of a batch is padded, so that Transformers leaves its mask out
   bool disable_dropout = false;  ///< the flag of releases before October 2023
   std::int64_t lora_rank = 0;
   std::string lora_scope = "decoder.layers.";  ///< part of the names of linears that adapters replace

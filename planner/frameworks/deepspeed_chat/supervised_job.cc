@@ -20,10 +20,11 @@ constexpr std::int64_t kScale = 16;
 /// Evaluations and checkpoints come once in so many steps: seldom.
 constexpr std::int64_t kSeldom = 1000;
 
+/// `--dropout 0.0` reaches the names that most configurations give it.
 bool has_dropout(const Settings& s) {
   if (s.disable_dropout) return false;
   const bool off = !s.dropout.empty() && Document::scalar(s.dropout).as_double().value_or(1) == 0;
-  return !off || !family_facts(s.model->family).own_dropout_names;
+  return !off || family_facts(s.model->family).own_dropout_names;
 }
 
 void set_sharding(const Settings& s, Role& role) {
@@ -61,7 +62,8 @@ Role make_role(const Settings& s, bool trained) {
   set_sharding(s, role);
   role.dropout = trained && has_dropout(s);
   role.attention = cases::default_attention(*s.model);
-  role.attention_mask = role.padded = true;
+  role.attention_mask = true;
+  role.padded = !s.full_rows;
   role.loads_on_every_rank = s.zero_stage < 3;
   role.train.sequences = s.batch * s.rows();
   role.forward.sequences = s.eval_batch * s.rows();

@@ -33,6 +33,7 @@ constexpr R kRows[] = {
     {"only_optimize_lora", FIELD(bool, only_lora), "false"},
     {"compute_fp32_loss", std::monostate{}, "false", Effect::none, "the loss widens the logits in any case"},
     {"headroom.gpu", FIELD(T, gpu)},
+    {"headroom.full_rows", FIELD(bool, full_rows), "false"},
 };
 #undef FIELD
 // clang-format on

@@ -32,7 +32,7 @@ tape::ModelInput SupervisedLoop::batch_of(std::int64_t rows, std::int64_t tokens
   tape::ModelInput input;
   input.ids = tape_.empty({rows, tokens}, DType::int64, kBatch);
   input.attention_mask = tape_.empty({rows, tokens}, DType::int64, kBatch);
-  input.padded = true;
+  input.padded = role().padded;
   return input;
 }
 

@@ -261,6 +261,12 @@ struct Fields<Sharding> {
     v.field({.name = "flattens_on_device",
              .meaning = "ZeRO-1 and 2: weights are joined on the device, not on the host (DeepSpeed 0.18.7)"},
             &Sharding::flattens_on_device);
+    v.field({.name = "whole_bf16_states",
+             .meaning = "ZeRO-0: bf16 is stepped as fp16 is, its states whole on every GPU (DeepSpeed 0.17.6)"},
+            &Sharding::whole_bf16_states);
+    v.field({.name = "finds_unused",
+             .meaning = "DDP: find_unused_parameters, whose buckets of 25 MiB stay as they are made; else the first are one"},
+            &Sharding::finds_unused);
     v.field({.name = "gathers_in_place",
              .meaning = "ZeRO-3: a parameter gathered alone becomes what was gathered (DeepSpeed 0.18.5)"},
             &Sharding::gathers_in_place);
@@ -465,6 +471,9 @@ struct Fields<Role> {
             &Role::model_name, &Role::model);
     v.field({.name = "head", .meaning = "what stands on top of the decoder"}, &Role::head);
     v.field({.name = "trained", .meaning = "it has gradients and an optimizer"}, &Role::trained);
+    v.field({.name = "takes_place_of",
+             .meaning = "Megatron: the weights are copied into that role's modules to run, which keep what FP8 makes of them"},
+            &Role::takes_place_of);
     v.field({.name = "shares_weights_of",
              .meaning = "a LoRA reference: the role whose weights run with adapters off"},
             &Role::shares_weights_of);

@@ -10,6 +10,7 @@ void set_deepspeed_release(const std::string& version, bool scales, Sharding& sh
     return !release || *release >= Version{major, minor, patch};
   };
   sharding.checks_bf16 = since(0, 17, 1);
+  sharding.whole_bf16_states = since(0, 17, 6);
   sharding.late_buckets = since(0, 18, 3);
   sharding.divides_output_gradients = scales && since(0, 18, 3);
   sharding.gathers_in_place = since(0, 18, 5);

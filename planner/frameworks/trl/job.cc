@@ -1,6 +1,7 @@
 #include "planner/frameworks/trl/job.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "planner/frameworks/engines/facts.h"
 #include "simulator/job/actions.h"
@@ -101,6 +102,26 @@ std::vector<Engine> make_engines(const Settings& s) {
   return {out};
 }
 
+bool sharded(const Settings& s) {
+  return s.distributed() != Distributed::none && s.distributed() != Distributed::data_parallel;
+}
+
+/// The reference's log-probs of all data: while the trainer is made (since 0.29), else as training begins, which starts
+/// with an empty cache.
+void precompute(const Settings& s, PhaseSpec& init, std::vector<PhaseSpec>& out) {
+  PhaseSpec pass =
+      make_phase(PhaseKind::ref_logprob, {role_action(Verb::forward, "actor")}, "precompute_ref_logprob");
+  if (!s.since(0, 29)) {
+    out.push_back(std::exchange(init, make_phase(PhaseKind::init, {}, "prepare")));
+  } else {
+    PhaseSpec made = std::exchange(init, make_phase(PhaseKind::init));
+    pass.actions.insert(pass.actions.begin(), made.actions.begin(), made.actions.end());
+    pass.within = "init";
+  }
+  out.push_back(std::move(pass));
+  init.actions.push_back(role_action(Verb::empty_cache, "actor"));
+}
+
 std::vector<PhaseSpec> make_start(const Settings& s) {
   std::vector<PhaseSpec> out;
   // The engine starts in the trainer's constructor: the policy is loaded, nothing is wrapped yet.
@@ -119,12 +140,12 @@ std::vector<PhaseSpec> make_start(const Settings& s) {
   if (s.trainer == Trainer::ppo) build(init, "critic");
   if (s.has_reference() && !s.precompute && s.lora == 0) build(init, "ref");
   if (s.trainer == Trainer::ppo || (s.online() && s.reward_model != nullptr)) build(init, "reward");
+  // Nothing is prepared yet; an engine or shards, which the pass needs too, are made with the optimizer here.
+  if (s.precomputes() && !sharded(s)) precompute(s, init, out);
   init.actions.push_back(role_action(Verb::build_optimizer, "actor"));
   if (s.trainer == Trainer::ppo) init.actions.push_back(role_action(Verb::build_optimizer, "critic"));
+  if (s.precomputes() && sharded(s)) precompute(s, init, out);
   out.push_back(std::move(init));
-  if (s.precompute && s.trainer == Trainer::dpo)
-    out.push_back(
-        make_phase(PhaseKind::ref_logprob, {role_action(Verb::forward, "actor")}, "precompute_ref_logprob"));
   if (!s.resumed) return out;
   PhaseSpec load = make_phase(PhaseKind::load, {role_action(Verb::create_states, "actor")});
   if (s.trainer == Trainer::ppo) load.actions.push_back(role_action(Verb::create_states, "critic"));

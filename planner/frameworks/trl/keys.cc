@@ -113,6 +113,7 @@ const Option kOptions[] = {
     missing(all, "optim_target_modules", "null", "GaLore's projections"),
     missing(all, "parallelism_config", "null", "context and sequence parallelism"),
     missing(all, "accelerator_config.gradient_accumulation_kwargs.sync_each_batch", "false", "gradients reduced with each micro-batch"),
+    one(all, "ddp_find_unused_parameters", FIELD(T, find_unused), "null"),
     missing(all, "ddp_bucket_cap_mb", "null", "buckets of another size"),
     // GRPO and RLOO.
     one(online, "num_generations", FIELD(I, num_generations), "8", 1, 65536),
@@ -272,7 +273,7 @@ constexpr std::string_view kWithoutEffect[] = {
     "past_index", "run_name", "disable_tqdm", "remove_unused_columns", "label_names",
     "load_best_model_at_end", "metric_for_best_model", "greater_is_better", "ignore_data_skip", "fsdp_config",
     "accelerator_config", "deepspeed", "label_smoothing_factor", "optim_args", "adafactor", "group_by_length",
-    "length_column_name", "report_to", "ddp_find_unused_parameters", "ddp_broadcast_buffers",
+    "length_column_name", "report_to", "ddp_broadcast_buffers",
     "dataloader_pin_memory", "dataloader_persistent_workers", "skip_memory_metrics",
     "use_legacy_prediction_loop", "push_to_hub", "hub_model_id", "hub_strategy", "hub_token",
     "hub_private_repo", "hub_always_push", "hub_revision", "gradient_checkpointing_kwargs",

@@ -105,6 +105,14 @@ void set_precision(const Settings& s, Role& role) {
   p.reduce = p.compute;
 }
 
+/// Transformers looks for unused parameters unless the model is one of its own (adapters' is not) and recomputes;
+/// PPO's trainer wraps by itself.
+bool finds_unused(const Settings& s) {
+  if (s.trainer == Trainer::ppo) return false;
+  if (!s.find_unused.empty()) return Document::scalar(s.find_unused).as_bool().value_or(false);
+  return s.lora > 0 || !s.grad_ckpt;
+}
+
 void set_sharding(const Settings& s, Role& role) {
   const bool whole_copies = s.trainer == Trainer::ppo && !role.trained;  // of PPO's models that only score
   switch (s.distributed()) {
@@ -115,6 +123,7 @@ void set_sharding(const Settings& s, Role& role) {
       break;
     case Distributed::data_parallel:
       role.sharding.kind = role.trained ? ShardingKind::data_parallel : ShardingKind::none;
+      role.sharding.finds_unused = finds_unused(s);
       role.built_on_host = true;
       role.loads_on_every_rank = true;
       break;
@@ -217,8 +226,10 @@ Role make_role(const Settings& s, const char* name, HeadKind head, bool trained,
     role.epochs = s.epochs;
   } else {
     role.dropout = trained && (s.trainer == Trainer::sft || functional);
-    // What runs without gradients: evaluations, and DPO's reference beforehand.
-    const std::int64_t each = s.precompute && s.precompute_batch ? *s.precompute_batch : s.eval_batch;
+    // What runs without gradients: DPO's reference beforehand, over the data of both, and evaluations. Where these
+    // differ, the larger stands for both.
+    std::int64_t each = s.precomputes() ? s.precompute_batch.value_or(s.batch) : s.eval_batch;
+    if (s.evaluates()) each = std::max(each, s.eval_batch);
     role.forward.sequences = s.one_row() ? 1 : s.pairs() ? 2 * each : each;
   }
   return role;

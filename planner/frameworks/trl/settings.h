@@ -125,7 +125,7 @@ struct Settings : settings::TableSettings {
   std::string packing_strategy;
   std::string save_strategy = "steps";
   double save_steps = 500;
-  std::string resume;
+  std::string resume, find_unused;
   DType half_ = DType::bf16;  ///< of autocast and of DeepSpeed's weights
 
   Settings() { release = kHead; }
@@ -153,6 +153,7 @@ struct Settings : settings::TableSettings {
   bool has_reference() const {
     return trainer == Trainer::ppo || (online() && beta != 0) || (trainer == Trainer::dpo && !reference_free);
   }
+  bool precomputes() const { return trainer == Trainer::dpo && precompute; }
   Distributed distributed() const;
   bool zero3() const { return distributed() == Distributed::deepspeed && launcher.stage == 3; }
 };

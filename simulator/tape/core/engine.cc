@@ -9,7 +9,8 @@
 namespace headroom::tape {
 namespace {
 
-const std::uint16_t kOnes = operation_name("aten::ones_like");
+const std::uint16_t kOnes = operation_name("aten::ones_like"), kNan = operation_name("aten::isnan"),
+                    kAny = operation_name("aten::any");
 
 bool later(const std::pair<std::uint64_t, Node*>& a, const std::pair<std::uint64_t, Node*>& b) {
   return a.first < b.first;
@@ -126,6 +127,7 @@ void Engine::evaluate(Node* node) {
   for (Tensor& gradient : node->buffer) gradient.reset();
   node->buffer.clear();
   for (SavedTensor& saved : node->saved) saved.reset();
+  if (detects_anomaly_) look_for_nan(node);
   for (std::size_t i = 0; i < node->outgoing.size(); ++i)
     if (node->edges[i].node != nullptr) deliver(node->edges[i], node->stream, std::move(node->outgoing[i]));
   node->outgoing.clear();
@@ -139,6 +141,14 @@ void Engine::validate(Node* node) {
     const OutputMeta& meta = edge.node->outputs[edge.slot];
     if (!gradient.shape().same_sizes(meta.shape)) gradient = sum_to(std::move(gradient), meta.shape);
     if (gradient.dtype() != meta.dtype) gradient = to(std::move(gradient), meta.dtype);
+  }
+}
+
+void Engine::look_for_nan(Node* node) {
+  for (const Tensor& gradient : node->outgoing) {
+    if (!gradient.defined()) continue;
+    const Tensor flags = plain(kNan, DType::boolean, gradient);
+    const Tensor any = reduce(kAny, DType::boolean, 1, flags, (1u << flags.rank()) - 1u, false);
   }
 }
 

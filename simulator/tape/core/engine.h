@@ -24,16 +24,22 @@ class Engine {
   /// At the end of the running backward (torch's queue_callback).
   void queue_callback(std::function<void()> callback) { callbacks_.push_back(std::move(callback)); }
 
+  /// torch.autograd.set_detect_anomaly(True): from now on every gradient that a formula gave is looked through for
+  /// NaNs before it goes on, a byte an element for a moment.
+  void detect_anomaly() { detects_anomaly_ = true; }
+
  private:
   void count_dependencies(Node* root);
   void evaluate(Node* node);
   void accumulate_leaf(Node* node);
   void validate(Node* node);
+  void look_for_nan(Node* node);
   void deliver(const Edge& edge, Stream made_on, Tensor gradient);
   void push_ready(Node* node);
 
   Tape& tape_;
   std::uint32_t task_ = 0;
+  bool detects_anomaly_ = false;
   std::vector<std::pair<std::uint64_t, Node*>> ready_;
   std::vector<Node*> visit_;
   std::vector<std::function<void()>> callbacks_;

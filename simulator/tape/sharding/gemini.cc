@@ -22,7 +22,7 @@ const std::uint16_t kChunk = operation_name("gemini::chunk"), kPart = operation_
                     kHostStep = operation_name("cpu_adam::step"), kInf = operation_name("aten::isinf"),
                     kAbs = operation_name("aten::abs"), kNan = operation_name("aten::isnan"),
                     kAny = operation_name("aten::any"), kNorm = operation_name("aten::linalg_vector_norm"),
-                    kBefore = operation_name("PostFwdPreBwdBackward");
+                    kStead = operation_name("aten::empty_like"), kBefore = operation_name("PostFwdPreBwdBackward");
 
 const std::vector<std::size_t> kNone;
 
@@ -267,10 +267,8 @@ void Gemini::backward(const Tensor& loss) {
   }
   // What trained nothing, and what stays whole, is idle again.
   for (const std::size_t c : std::vector<std::size_t>(accessed_)) release(c);
-  if (options_.gradient_chunks) {
-    tape_.memory().synchronize();
-    accumulating_ = true;
-  }
+  if (options_.overlaps) tape_.memory().synchronize();
+  accumulating_ = options_.gradient_chunks;
 }
 
 void Gemini::gradient_ready(std::size_t parameter) {
@@ -278,15 +276,17 @@ void Gemini::gradient_ready(std::size_t parameter) {
   tape_.set_operation(0);
   const Parameter& p = parameters_[parameter];
   Chunk& chunk = chunks_[p.chunk];
+  // What autograd gets in the gradient's stead: as large, and freed at once.
+  { const Tensor stead = tape_.empty(p.tensor.shape(), p.tensor.grad().dtype(), kStead); }
   options_.gradient_chunks ? begin_gradients(chunk) : gather(p.chunk);
   Half& half = options_.gradient_chunks ? chunk.gradients : chunk.weights;
   if (!options_.gradient_chunks) chunk.holds_gradients = true;
   if (tape_.wants_operations())
     copy_in_place(tape_.alias(half.whole, p.tensor.shape(), p.start), p.tensor.grad());
-  tape_.set_grad(p.tensor, {});
   std::size_t wanted = 0;
   for (const std::size_t i : chunk.plan.parameters) wanted += parameters_[i].tensor->requires_grad;
   if (++chunk.full == wanted) reduce(p.chunk, half);
+  tape_.set_grad(p.tensor, {});  // autograd holds it while the hook runs
   tape_.set_operation(operation);
 }
 
@@ -306,8 +306,9 @@ void Gemini::reduce(std::size_t c, Half& half) {
   Chunk& chunk = chunks_[c];
   chunk.full = 0;
   chunk.holds_gradients = false;
+  // All that follows is on the stream of reductions, where there is one: weights that go idle too.
+  const StreamScope stream(tape_, options_.overlaps ? options_.reduce_stream : tape_.stream());
   if (!chunk.plan.whole) {
-    const StreamScope stream(tape_, options_.gradient_chunks ? options_.reduce_stream : tape_.stream());
     const ComponentScope component(tape_, Component::gradients);
     half.part = tape_.empty({part(chunk)}, half.dtype, kPart);
     if (options_.joins_lists && options_.search.ranks > 1)

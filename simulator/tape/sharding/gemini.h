@@ -22,7 +22,8 @@ struct GeminiOptions {
   bool pin_memory = false;       ///< every part on the device has a pinned copy on the host
   bool loss_scaling = true;
   bool clips = false;
-  Stream reduce_stream = 1;  ///< of reductions
+  bool overlaps = false;     ///< reductions have a stream of their own, and all that follows them on it
+  Stream reduce_stream = 1;  ///< ... that one
 };
 
 /// ColossalAI's Gemini: a model's weights in chunks of one size, each spread over the ranks, with as many chunks of

@@ -40,12 +40,13 @@ unsigned all_dimensions(const Tensor& tensor) {
 
 }  // namespace
 
-std::vector<std::vector<ZeroParameter>> zero_groups(Model& model) {
-  std::vector<std::vector<ZeroParameter>> groups(2);
-  std::array<std::int64_t, 2> ends{};
+std::vector<std::vector<ZeroParameter>> zero_groups(Model& model, bool adapters_apart) {
+  std::vector<std::vector<ZeroParameter>> groups(3);
+  std::array<std::int64_t, 3> ends{};
   for (const ParameterSlot& slot : model.parameters()) {
     if (!(*slot.tensor)->requires_grad) continue;
-    const std::size_t group = decays(slot.name) ? 0 : 1;
+    const bool apart = adapters_apart && slot.name.find(".lora_") != std::string::npos;
+    const std::size_t group = !decays(slot.name) ? 2 : apart ? 1 : 0;
     const std::int64_t n = slot.tensor->elements();
     groups[group].push_back({.slot = slot.tensor, .elements = n, .start = ends[group]});
     ends[group] += n;

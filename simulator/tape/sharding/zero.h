@@ -23,7 +23,9 @@ struct ZeroOptions {
   bool overlap_communication = false, contiguous_gradients = true;
   bool offload_optimizer = false, offload_parameters = false, pin_memory = false;
   bool sharded_as_built = false;  ///< stage 3: zero.Init; parameters come one by one, each spread at once
-  // Of newer releases: 0.18.3, 0.17.1, 0.18.7, 0.18.5.
+  bool adapters_apart = false;    ///< the optimizer has adapters in a group of their own
+  // Of newer releases: 0.17.6, 0.18.3, 0.17.1, 0.18.7, 0.18.5.
+  bool whole_bf16_states = false;   ///< stage 0: bf16 is stepped as fp16 is, without scaling
   bool late_buckets = false;        ///< stages 1 and 2: made with a backward's first gradient
   bool checks_bf16 = false;         ///< stages 1 and 2: bf16 gradients too are searched for infinities
   bool flattens_on_device = false;  ///< stages 1 and 2: weights are joined on the device
@@ -73,9 +75,10 @@ struct ZeroParameter {
   std::int64_t start = 0;  ///< in the group's flat buffer
 };
 
-/// Optimizer groups as training scripts make them: weights with decay, then biases and norms without. Only
-/// trainable parameters, each group in the order of parameters(); empty groups are left out.
-std::vector<std::vector<ZeroParameter>> zero_groups(Model& model);
+/// Optimizer groups as training scripts make them: weights with decay, adapters among them or apart
+/// (`adapters_apart`), then biases and norms without. Only trainable parameters, each group in the order of
+/// parameters(); empty groups are left out.
+std::vector<std::vector<ZeroParameter>> zero_groups(Model& model, bool adapters_apart);
 
 /// Pinned copies of an engine's tensors, each made when it first leaves and kept from then on.
 using ZeroTwins = std::map<const Tensor*, Tensor>;

@@ -99,7 +99,7 @@ void Zero3::load_parameters() {
 void Zero3::group_parameters(Model& model) {
   const std::vector<ZeroCoordinator::Parameter>& parameters = coordinator_.parameters();
   places_.resize(parameters.size());
-  for (const std::vector<ZeroParameter>& group : zero_groups(model)) {
+  for (const std::vector<ZeroParameter>& group : zero_groups(model, options_.adapters_apart)) {
     group_parts_.push_back(0);
     begin_sub_group();
     for (const ZeroParameter& member : group) {
@@ -163,6 +163,7 @@ void Zero3::build_optimizer() {
   barrier();
   options_.offload_parameters ? move_parts_to_host() : defragment();
   std::int64_t largest = 0;
+  Tensor copy;
   for (SubGroup& group : sub_groups_) {
     const ComponentScope component(tape_, Component::master_weights);
     largest = std::max(largest, group.elements);
@@ -170,11 +171,13 @@ void Zero3::build_optimizer() {
       group.master = tape_.empty_host({group.elements}, DType::fp32, HostKind::pageable);
       continue;
     }
-    // Copied, then widened; since 0.18.3, as late buckets, widened, then copied.
-    const DType copied = options_.late_buckets ? DType::fp32 : options_.dtype;
-    const Tensor copy = tape_.empty({group.elements}, copied, kPart);
+    // Copied, then widened; since 0.18.3, as late buckets, widened, then copied, by a name that keeps what was widened
+    // until the next group's is.
+    copy = tape_.empty({group.elements}, options_.late_buckets ? DType::fp32 : options_.dtype, kPart);
     group.master = tape_.empty({group.elements}, DType::fp32, kMaster);
+    if (!options_.late_buckets) copy.reset();
   }
+  copy.reset();
   // The first broadcast comes before parameters are spread; by the segments that recorded runs reserved, what
   // communicators take lies behind the flat parts.
   for (int i = 0; i < 2 && options_.communicator_made; ++i) options_.communicator_made();

@@ -45,7 +45,7 @@ ZeroPartitioned::ZeroPartitioned(Model& model, Engine& engine, const ZeroOptions
 
 void ZeroPartitioned::take_over(Model& model) {
   std::int64_t largest = 0;
-  for (std::vector<ZeroParameter>& parameters : zero_groups(model)) {
+  for (std::vector<ZeroParameter>& parameters : zero_groups(model, options_.adapters_apart)) {
     Group& group = groups_.emplace_back();
     group.parameters = std::move(parameters);
     for (const ZeroParameter& p : group.parameters) {
@@ -97,6 +97,8 @@ void ZeroPartitioned::build_group(Group& group) {
   }
   const ComponentScope component(tape_, Component::master_weights);
   if (options_.offload_optimizer) {
+    // Since 0.18.3, as late buckets, copied before it leaves.
+    if (options_.late_buckets) const Tensor part = tape_.empty({group.partition}, options_.dtype, kPartition);
     group.master = tape_.empty_host({group.partition}, DType::fp32, HostKind::pinned);
     const HostKind kind = options_.pin_memory ? HostKind::pinned : HostKind::pageable;
     if (narrows_on_host()) group.host_narrow = tape_.empty_host({group.partition}, options_.dtype, kind);

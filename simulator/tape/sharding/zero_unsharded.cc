@@ -35,16 +35,16 @@ ZeroUnsharded::ZeroUnsharded(Model& model, Engine& engine, const ZeroOptions& op
   zero_to_device(model);
   if (options.communicator_made) options.communicator_made();
   if (!options.trained) return;
-  for (std::vector<ZeroParameter>& parameters : zero_groups(model)) {
+  for (std::vector<ZeroParameter>& parameters : zero_groups(model, options.adapters_apart)) {
     Group& group = groups_.emplace_back();
     group.parameters = std::move(parameters);
     for (const ZeroParameter& p : group.parameters) group.elements += p.elements;
     group.partition = group.elements;
   }
-  narrow_masters() ? build_fp16() : build_bf16();
+  whole_states() ? build_whole() : build_spread();
 }
 
-void ZeroUnsharded::build_fp16() {
+void ZeroUnsharded::build_whole() {
   for (Group& group : groups_) {
     {
       const ComponentScope component(tape_, Component::weights);
@@ -69,7 +69,7 @@ void ZeroUnsharded::build_fp16() {
   for (Group& group : groups_) group.gradient.reset();
 }
 
-void ZeroUnsharded::build_bf16() {
+void ZeroUnsharded::build_spread() {
   for (Group& group : groups_) {
     group.elements = ceil_div(group.elements, 2 * options_.ranks) * 2 * options_.ranks;
     group.partition = group.elements / options_.ranks;
@@ -113,7 +113,7 @@ std::vector<Tensor> ZeroUnsharded::gradients_in_order() const {
 
 void ZeroUnsharded::backward(const Tensor& loss, bool last) {
   const ComponentScope component(tape_, Component::temporaries);
-  if (!narrow_masters()) {
+  if (!whole_states()) {
     // Nothing to scale: autograd starts from the loss itself.
     logged_loss_ = zero_logged_loss(loss);
     for (const ParameterSlot& slot : model_.parameters()) tape_.set_grad(*slot.tensor, {});
@@ -122,9 +122,10 @@ void ZeroUnsharded::backward(const Tensor& loss, bool last) {
     if (last) reduce_wide();
     return;
   }
-  Tensor scaled = zero_scaled_loss(to(loss, DType::fp32), logged_loss_);
-  tape::backward(engine_, scaled);
-  scaled.reset();
+  Tensor start = options_.loss_scaling ? zero_scaled_loss(to(loss, DType::fp32), logged_loss_) : loss;
+  if (!options_.loss_scaling) logged_loss_ = zero_logged_loss(loss);
+  tape::backward(engine_, start);
+  start.reset();
   if (last) reduce_all();
 }
 
@@ -179,10 +180,10 @@ void ZeroUnsharded::step(bool overflow) {
   const GradMode no_grad(tape_, false);
   const Tensor logged = std::exchange(logged_loss_, {});  // goes with the step
   const ComponentScope component(tape_, Component::temporaries);
-  narrow_masters() ? step_fp16(overflow) : step_bf16();
+  whole_states() ? step_whole(overflow) : step_spread();
 }
 
-void ZeroUnsharded::step_fp16(bool overflow) {
+void ZeroUnsharded::step_whole(bool overflow) {
   for (const Tensor& gradient : gradients_in_order()) {
     const Tensor flat = tape_.alias(gradient, Shape{gradient.elements()});
     Tensor wide = elementwise(kWiden, DType::fp32, {&flat});
@@ -215,7 +216,7 @@ void ZeroUnsharded::step_fp16(bool overflow) {
   for (Group& group : groups_) group.gradient.reset();
 }
 
-void ZeroUnsharded::step_bf16() {
+void ZeroUnsharded::step_spread() {
   const auto number = [this](DType dtype = DType::fp32) { return tape_.empty({}, dtype, kNorm); };
   std::vector<Tensor> gradients;  // in fp32, each parameter's place in the flat ones
   for (const Group& group : groups_)

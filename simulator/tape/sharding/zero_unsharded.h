@@ -9,10 +9,10 @@ namespace headroom::tape {
 /// Stage 0, and every engine that does not train below stage 3: nothing is spread over ranks but, in bf16,
 /// the optimizer.
 ///
-/// fp16 (runtime/fp16/fused_optimizer.py): flat weights and flat fp32 masters a group; Adam states from the
-/// start; a step widens all gradients while the narrow ones of later groups still live.
-/// bf16 (runtime/bf16_optimizer.py): a partition of masters and states as in stage 1; fp32 gradients for
-/// good; the bf16 ones live until the next backward.
+/// fp16, and bf16 since 0.17.6 (runtime/fp16/fused_optimizer.py): flat weights and flat fp32 masters a group;
+/// Adam states from the start; a step widens all gradients while the narrow ones of later groups still live.
+/// bf16 before (runtime/bf16_optimizer.py): a partition of masters and states as in stage 1; fp32 gradients
+/// for good; the bf16 ones live until the next backward.
 class ZeroUnsharded : public ZeroEngine {
  public:
   ZeroUnsharded(Model& model, Engine& engine, const ZeroOptions& options);
@@ -28,11 +28,11 @@ class ZeroUnsharded : public ZeroEngine {
     std::int64_t elements = 0, partition = 0;
     Tensor flat, master, gradient, average, square_average;
   };
-  bool narrow_masters() const { return options_.dtype == DType::fp16; }
-  void build_fp16();
-  void build_bf16();
-  void step_fp16(bool overflow);
-  void step_bf16();
+  bool whole_states() const { return options_.dtype == DType::fp16 || options_.whole_bf16_states; }
+  void build_whole();
+  void build_spread();
+  void step_whole(bool overflow);
+  void step_spread();
   void clip_wide();
   void reduce_all();
   void accumulate_wide();
@@ -47,7 +47,7 @@ class ZeroUnsharded : public ZeroEngine {
   std::vector<Group> groups_;
   Tensor logged_loss_;  ///< from backward to step
   Tensor overflow_buffer_;
-  // bf16, kept from step to step.
+  // Spread states: kept from step to step.
   std::vector<Tensor> norms_;  ///< a number a parameter
   Tensor global_norm_;
 };

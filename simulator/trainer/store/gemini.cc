@@ -17,6 +17,7 @@ void GeminiStore::build_optimizer() {
   options.dtype = role().precision.weights;
   options.placement = sharding.placement;
   options.gradient_chunks = sharding.gradient_chunks;
+  options.overlaps = sharding.overlap_communication;
   options.joins_lists = sharding.joins_lists;
   options.pin_memory = sharding.pin_memory;
   options.loss_scaling = role().precision.gradient_scaler;

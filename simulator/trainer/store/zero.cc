@@ -45,6 +45,9 @@ Status ZeroStore::build() {
   options.offload_parameters = sharding.offload_parameters;
   options.pin_memory = sharding.pin_memory;
   options.sharded_as_built = sharding.sharded_as_built;
+  // Only DeepSpeed-Chat's own adapters leave the rest trained, and they are a group of its optimizer.
+  options.adapters_apart = role().lora && role().lora->rest_trains;
+  options.whole_bf16_states = sharding.whole_bf16_states;
   options.late_buckets = sharding.late_buckets;
   options.checks_bf16 = sharding.checks_bf16;
   options.flattens_on_device = sharding.flattens_on_device;

@@ -67,6 +67,27 @@ TEST(ColossalChatRead, CoatisStrategies) {
   EXPECT_EQ(job_of(kCoati + "ddp").role("actor")->sharding.kind, ShardingKind::data_parallel);
 }
 
+/// Version 0.2 misspelt a flag, and tells itself by it.
+TEST(ColossalChatRead, OldSpellings) {
+  const Job sft = job_of("torchrun --nproc_per_node=4 train_sft.py --pretrain huggyllama/llama-7b --model llama "
+                         "--strategy colossalai_zero2 --batch_size 2 --accimulation_steps 4");
+  EXPECT_EQ(sft.versions.framework, "0.2.8");
+  EXPECT_EQ(sft.role("actor")->mini_batch, 4 * 2 * 4);
+  EXPECT_THAT(sft.not_modelled, IsEmpty());
+}
+
+/// DistributedDataParallel looks for unused parameters as each script has it.
+TEST(ColossalChatRead, ScriptsLookForUnusedParameters) {
+  const auto looks = [](const std::string& more) {
+    return job_of("colossalai run --nproc_per_node 2 train_" + more + " --plugin ddp --pretrain facebook/opt-1.3b").role("actor")->sharding.finds_unused;
+  };
+  EXPECT_TRUE(looks("sft.py --max_len 256"));
+  EXPECT_FALSE(looks("sft.py --max_len 256 --grad_checkpoint"));
+  EXPECT_FALSE(looks("dpo.py --grad_checkpoint"));
+  EXPECT_TRUE(looks("rm.py --grad_checkpoint"));
+  EXPECT_FALSE(job_of(kCoati + "ddp").role("actor")->sharding.finds_unused);
+}
+
 /// Models that are only evaluated go to the host for the updates, but Gemini's.
 TEST(ColossalChatRead, EvaluatedModelsWaitOnTheHost) {
   const auto moves = [](const Job& job) {

@@ -71,6 +71,23 @@ TEST(DeepSpeedChatSupervised, TablesAreResized) {
   EXPECT_EQ(rows("meta-llama/Llama-2-7b-hf"), 32008);
 }
 
+/// `--dropout 0.0` reaches OPT's names and none of GPT-2's.
+TEST(DeepSpeedChatSupervised, DropoutIsOffWhereTheFlagReachesIt) {
+  EXPECT_TRUE(job_of(kSft + "0").role("actor")->dropout);
+  EXPECT_FALSE(job_of(kSft + "0 --dropout 0.0").role("actor")->dropout);
+  EXPECT_TRUE(job_of("deepspeed main.py --data_split 2,4,4 --zero_stage 0 --dropout 0.0 --model_name_or_path gpt2")
+                  .role("actor")
+                  ->dropout);
+}
+
+/// Rows are taken to be padded unless it is said that none is.
+TEST(DeepSpeedChatSupervised, FullRowsHaveNoMask) {
+  const Result<ReadJob> full = read_launch(kSft + "0", {"headroom.full_rows=true"});
+  ASSERT_TRUE(full) << full.error().text();
+  EXPECT_FALSE(full->job.role("actor")->padded);
+  EXPECT_TRUE(job_of(kSft + "0").role("actor")->padded);
+}
+
 TEST(DeepSpeedChatSupervised, AdaptersLeaveTheRestTrainingUnlessTold) {
   EXPECT_TRUE(job_of(kSft + "0 --lora_dim 16").role("actor")->lora->rest_trains);
   EXPECT_FALSE(job_of(kSft + "0 --lora_dim 16 --only_optimize_lora").role("actor")->lora->rest_trains);

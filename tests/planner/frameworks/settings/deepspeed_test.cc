@@ -15,6 +15,8 @@ Sharding of(const std::string& version, bool scales = true) {
 TEST(DeepspeedRelease, BringsOneThingAfterTheOther) {
   EXPECT_EQ(of("0.17.0"), Sharding{});
   EXPECT_TRUE(of("0.17.1").checks_bf16);
+  EXPECT_FALSE(of("0.17.5").whole_bf16_states);
+  EXPECT_TRUE(of("0.17.6").whole_bf16_states);
   EXPECT_FALSE(of("0.18.2").late_buckets);
   EXPECT_TRUE(of("0.18.3").late_buckets);
   EXPECT_TRUE(of("0.18.3").divides_output_gradients);

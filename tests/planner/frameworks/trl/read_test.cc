@@ -230,6 +230,35 @@ TEST(TrlPrograms, DpoKeepsBothModelsLogits) {
   EXPECT_EQ(job_of(run_of("dpo", words + "--precompute_ref_log_probs")).role("ref"), nullptr);
 }
 
+/// The pass runs while the trainer is made (since 0.29) with the batch of training, or as training begins.
+TEST(TrlPrograms, PrecomputedLogProbsComeFirst) {
+  const std::string words = "--per_device_train_batch_size 2 --max_length 256 --precompute_ref_log_probs ";
+  const Job now = job_of(run_of("dpo", words)), before = job_of(run_of("dpo", words), {"headroom.versions.trl=0.28.0"});
+  ASSERT_EQ(now.start.size(), 2u);
+  EXPECT_EQ(now.start[0].name, "precompute_ref_logprob");
+  EXPECT_EQ(now.start[0].within, "init");
+  EXPECT_EQ(now.role("actor")->forward.sequences, 4);
+  ASSERT_EQ(before.start.size(), 3u);
+  EXPECT_EQ(before.start[1].name, "precompute_ref_logprob");
+  EXPECT_TRUE(before.start[1].within.empty());
+  EXPECT_EQ(job_of(run_of("dpo", words + "--precompute_ref_batch_size 8")).role("actor")->forward.sequences, 16);
+  const Bytes logits = 2 * 2 * 256 * 2048 * 4;
+  EXPECT_GE(peak(now, "init"), logits);
+}
+
+/// Transformers looks for unused parameters where nothing is recomputed, or where it is told to.
+TEST(TrlRead, UnusedParametersAreLookedForByDefaultWithoutCheckpoints) {
+  const auto looks = [](const std::string& more) {
+    return job_of("accelerate launch --multi_gpu --num_processes 2 sft.py --model_name_or_path " + small_model() + " " + more)
+        .role("actor")
+        ->sharding.finds_unused;
+  };
+  EXPECT_FALSE(looks("--gradient_checkpointing true"));
+  EXPECT_TRUE(looks("--gradient_checkpointing false"));
+  EXPECT_TRUE(looks("--use_peft --lora_r 8"));
+  EXPECT_FALSE(looks("--gradient_checkpointing false --ddp_find_unused_parameters false"));
+}
+
 TEST(TrlPrograms, ChunksOfSftSpareTheLogits) {
   const std::string words = "--per_device_train_batch_size 4 --max_length 1024 ";
   const Bytes whole = peak(job_of(run_of("sft", words + "--loss_type nll")), "loss_forward");

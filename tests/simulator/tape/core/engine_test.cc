@@ -66,6 +66,23 @@ TEST_F(EngineTest, WhatIsAddedToAGradientStaysUntilTheHooksHaveRun) {
   EXPECT_EQ(live[1] - live[0], 40) << "the second gradient, beside the one that it was added to";
 }
 
+/// Every gradient that a formula gave is looked through, a byte an element; leaves take theirs as it is.
+TEST_F(EngineTest, AnomalyDetectionLooksThroughEveryGradient) {
+  const Tensor w = leaf({10});
+  const auto bytes_of_one = [&](std::vector<Bytes> events) {
+    return std::count(events.begin(), events.end(), 10) + std::count(events.begin(), events.end(), -10);
+  };
+  Tensor loss = sum(mul_scalar(w));
+  std::size_t from = memory.events().size();
+  backward(engine, loss);
+  EXPECT_EQ(bytes_of_one(flow(from)), 0);
+  engine.detect_anomaly();
+  loss = sum(mul_scalar(w));
+  from = memory.events().size();
+  backward(engine, loss);
+  EXPECT_EQ(bytes_of_one(flow(from)), 2 * 2) << "of the sum and of the product, there and gone";
+}
+
 TEST_F(EngineTest, GradientsAddInPlaceUnlessTheFirstOneIsAView) {
   const auto new_gradients = [&](const Shape& input) {
     const Tensor x = leaf(input), w = leaf({4, 4}), v = leaf({4, 4});

@@ -79,6 +79,18 @@ TEST(ZeroPartitioned, OffloadLooksForOverflowInBf16Too) {
   }
 }
 
+/// Since 0.18.3 an offloaded partition is copied on the device before it leaves, a moment beside the joined weights.
+TEST(ZeroPartitioned, OffloadedPartitionsAreCopiedFirst) {
+  for (const bool newer : {false, true}) {
+    ZeroOptions chosen = options(2);
+    chosen.offload_optimizer = true;
+    chosen.late_buckets = newer;
+    ZeroRun run(chosen);
+    for (const auto& group : tiny_groups())
+      EXPECT_EQ(std::count(run.built().begin(), run.built().end(), 2 * sum(group) / kRanks), newer ? 1 : 0);
+  }
+}
+
 /// Without contiguous gradients nothing is copied into a bucket: one joined tensor of all gradients.
 TEST(ZeroPartitioned, SeparateGradientsAreJoinedWhole) {
   ZeroOptions chosen = options(2);
@@ -200,6 +212,30 @@ TEST(ZeroUnsharded, Bf16MastersAreSpreadAndGradientsAreWide) {
   EXPECT_EQ(run.built(), expected);
 }
 
+/// Newer releases step bf16 as fp16 is stepped: clones, flat weights, fp32 masters, states from the start.
+TEST(ZeroUnsharded, Bf16IsWholeWhereTheReleaseHasIt) {
+  ZeroOptions chosen = options(0);
+  chosen.dtype = DType::bf16;
+  chosen.loss_scaling = false;
+  chosen.whole_bf16_states = true;
+  ZeroRun run(chosen);
+  Sizes expected = {4};
+  append(expected, moved());
+  for (const auto& group : tiny_groups()) {
+    for (const std::int64_t n : group) expected.push_back(2 * n);
+    append(expected, {2 * sum(group), 2 * sum(group), 4 * sum(group)});
+  }
+  for (const auto& group : tiny_groups()) expected.push_back(4 * sum(group));
+  for (const auto& group : tiny_groups()) append(expected, {4 * sum(group), 4 * sum(group)});
+  EXPECT_EQ(run.built(), expected);
+
+  Tensor loss = run.loss();
+  const Sizes backward = run.allocations([&] { run.engine().backward(loss, true); });
+  loss.reset();
+  EXPECT_EQ(backward.front(), 2);  // the logged loss, in its own dtype; nothing is scaled
+  EXPECT_EQ(backward.back(), 2 * (sum(tiny_groups()[0]) + sum(tiny_groups()[1])));  // joined, in bf16
+}
+
 TEST(ZeroUnsharded, Bf16GradientsAreAddedGroupByGroupAndStayUntilTheNextBackward) {
   ZeroOptions chosen = options(0);
   chosen.dtype = DType::bf16;
@@ -247,6 +283,27 @@ TEST(Zero3, OffloadBuildsWithPersistentPartsAndOneBucketOnTheDevice) {
   for (const auto& group : tiny_groups())
     for (const std::int64_t n : group) append(expected, {2 * n, 2 * n});  // gathered, copied out
   EXPECT_EQ(run.built(), expected);
+}
+
+/// What was widened of a sub-group (since 0.18.3) goes when the next one's is there; an older release's copy at once.
+TEST(Zero3, WidenedPartsWaitForTheNext) {
+  const auto most = [](bool newer) {
+    ZeroOptions chosen = options(3);
+    chosen.ranks = 1;
+    chosen.late_buckets = newer;
+    chosen.reduce_bucket = 1;
+    chosen.sub_group = 1;  // each parameter is one
+    ZeroRun run(chosen);
+    int live = 0, peak = 0;
+    std::set<std::uint32_t> wide;  // what is as large as fp32 of the projections
+    for (const MemoryEvent& event : run.memory().events()) {
+      if (event.kind == MemoryEvent::Kind::allocate && event.bytes == 4 * 16 * 16) wide.insert(event.id), ++live;
+      if (event.kind == MemoryEvent::Kind::free && wide.contains(event.id)) --live;
+      peak = std::max(peak, live);
+    }
+    return peak;
+  };
+  EXPECT_GT(most(true), most(false));
 }
 
 /// zero.Init: a parameter is spread as soon as it was made, the tied head like any other; then each module's are gathered
