@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 
+#include "models/architecture/stacked_experts.h"
 #include "models/sharding/ranks.h"
 #include "simulator/tape/megatron/loss.h"
 #include "simulator/tape/operations/copy.h"
@@ -27,17 +26,6 @@ const std::uint16_t kInput = tape::operation_name("micro_batch"),
                     kSquares = tape::operation_name("loss::sum_pi_squared"),
                     kGathered = tape::operation_name("weight_sync::full_tensor"),
                     kBucket = tape::operation_name("weight_sync::bucket");
-
-/// Families whose checkpoints hold all experts of a layer in one tensor, which a bridge collects and joins before it
-/// sends it. Of all others the bridges send one expert (`weight0`, `weight1`, …) after the other.
-/// Sources: mbridge's and Megatron-Bridge's export of weights, the checkpoints' own indices.
-constexpr std::array kStackedCheckpoints = {std::string_view("gpt_oss"), std::string_view("qwen3_vl_moe"),
-                                            std::string_view("qwen3_5_moe")};
-
-bool sends_experts_stacked(const Architecture& model) {
-  return std::any_of(kStackedCheckpoints.begin(), kStackedCheckpoints.end(),
-                     [&](std::string_view family) { return model.family.starts_with(family); });
-}
 
 }  // namespace
 
@@ -66,6 +54,8 @@ Status MegatronRole::build() {
   options.trainable = r.trained;
   options.attention = r.attention;
   options.lora = r.lora;
+  options.role = r.name;
+  options.modules = r.takes_place_of.empty() ? r.name : r.takes_place_of;
   Architecture model = *r.model;
   model.head = r.head;
   if (r.head != HeadKind::language_model) model.labels = std::max<std::int64_t>(1, model.labels);
@@ -81,7 +71,7 @@ Status MegatronRole::build() {
                                  : weight.expert         ? r.parallel.expert * expert_tensor_of(r.parallel)
                                                          : r.parallel.tensor;
       const Bytes all = bytes_of(options.dtype, weight.count());
-      const Bytes local = sends_experts_stacked(*model_architecture_) ? all : all / weight.copies;
+      const Bytes local = has_stacked_checkpoint(*model_architecture_) ? all : all / weight.copies;
       if (local * ranks <= largest_gathered_) continue;
       largest_gathered_ = local * ranks;
       largest_local_ = local;

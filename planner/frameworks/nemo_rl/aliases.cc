@@ -103,6 +103,9 @@ Result<std::vector<Notice>> replace_aliases(Layers& layers) {
       HEADROOM_TRY(layers.apply(parsed));
       told += (told.empty() ? "" : ", ") + change;
     }
+    // Answered: nobody need guess what else it may be.
+    HEADROOM_ASSIGN(const Override answered, parse_override("~" + given.key, given.file, given.value.line()));
+    HEADROOM_TRY(layers.apply(answered));
     notices.push_back(
         {.file = given.file,
          .line = given.value.line(),

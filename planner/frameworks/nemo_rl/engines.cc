@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "models/architecture/stacked_experts.h"
 #include "planner/frameworks/engines/facts.h"
 #include "planner/frameworks/nemo_rl/job.h"
 
@@ -13,9 +14,17 @@ constexpr Bytes kMostBroadcast = 5 * kGiB;
 /// What a process has besides tensors when a refit asks: context, communicators, workspaces.
 constexpr Bytes kProcess = 2 * kGiB + kGiB / 2;
 
-Bytes largest_tensor(const Architecture& model) {
+/// All experts of a layer (Tensor::expert).
+constexpr std::int32_t kStacked = -2;
+
+/// Of those that are sent. Megatron's and Automodel's workers send experts as the checkpoint has them; the first
+/// DTensor worker its own state dict.
+Bytes largest_tensor(const Policy& policy) {
+  const Architecture& model = *policy.architecture;
+  const bool apart = (policy.runs_megatron() || policy.dtensor.second) && !has_stacked_checkpoint(model);
   std::int64_t most = 0;
-  for (const Tensor& tensor : model.tensors) most = std::max(most, tensor.count());
+  for (const Tensor& tensor : model.tensors)
+    most = std::max(most, apart && tensor.expert == kStacked ? tensor.count() / tensor.shape.front() : tensor.count());
   return bytes_of(DType::bf16, most);
 }
 
@@ -28,7 +37,7 @@ Bytes trainer_weights(const Settings& s) {
 
 /// Both staging buffers of the trainer.
 Bytes staging(const Settings& s, const Engine& engine) {
-  const Bytes largest = largest_tensor(*s.policy.architecture);
+  const Bytes largest = largest_tensor(s.policy);
   if (s.separate()) {
     const Bytes card = s.card > 0 ? s.card : 80 * kGiB;
     const auto share = static_cast<Bytes>(kBroadcastShare * static_cast<double>(card));

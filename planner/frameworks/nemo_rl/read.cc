@@ -97,6 +97,11 @@ void find_models(Values& v, Settings& s, const JobOptions& options, const std::s
         return;
       }
     p.architecture = settings::model_at(v, at + "model_name", request);
+    // nemo_rl/models/dtensor/parallelize.py: plain MLPs and the head are cut, mixers and experts are not.
+    if (p.architecture != nullptr && !p.runs_megatron() && p.dtensor.tensor > 1 &&
+        p.architecture->family.starts_with("nemotron_h"))
+      settings::leave_unmodelled(v, s, at + "dtensor_cfg.tensor_parallel_size",
+                                 "Nemotron-H's mixers, which stay whole on every tensor rank");
   };
   find(s.policy, "policy.",
        s.algorithm == Algorithm::rm ? HeadKind::sequence_classification : HeadKind::language_model);

@@ -227,6 +227,7 @@ std::vector<Role> make_roles(const Settings& s) {
     // A copy of the policy's weights on the host that takes their place on the device.
     Role ref = make_role(s, s.policy, "ref", false, HeadKind::language_model);
     ref.offload_pinned = true;
+    if (s.policy.runs_megatron()) ref.takes_place_of = "actor";
     if (s.algorithm == Algorithm::dpo) ref.forward = ref.train;
     roles.push_back(std::move(ref));
   }

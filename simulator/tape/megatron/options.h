@@ -23,6 +23,7 @@ struct Options {
   bool trainable = true;
   AttentionImplementation attention = AttentionImplementation::transformer_engine;
   std::optional<LoraSpec> lora;  ///< adapters beside frozen weights
+  std::string role, modules;     ///< whose weights these are, and whose modules they run in
 };
 
 /// The two matrices beside a frozen weight, this rank's parts.

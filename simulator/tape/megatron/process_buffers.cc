@@ -49,12 +49,18 @@ Tensor ProcessBuffers::global_buffer(const Shape& shape, DType dtype) {
   return tape_.alias(global_, shape);
 }
 
-void ProcessBuffers::quantised_weight(const Tensor& weight) {
+void ProcessBuffers::quantised_weight(const Tensor& weight, const std::string& role, const std::string& modules) {
   if (tape_.stopped()) return;
   Tensor& kept = quantised_[weight.record()];
   if (kept.defined()) return;
-  const Unlabelled unlabelled(tape_, Component::weights);
-  kept = tape_.empty({2, weight.elements()}, DType::fp8, kQuantised);
+  // Weights of one size come in the order of their modules.
+  std::vector<Tensor>& made = in_modules_[{modules, weight.elements()}];
+  const std::size_t place = placed_[{role, weight.elements()}]++;
+  if (place == made.size()) {
+    const Unlabelled unlabelled(tape_, Component::weights);
+    made.push_back(tape_.empty({2, weight.elements()}, DType::fp8, kQuantised));
+  }
+  kept = made[place];
 }
 
 void ProcessBuffers::product_workspace() {
@@ -73,6 +79,8 @@ void ProcessBuffers::grouped_workspaces() {
 void ProcessBuffers::clear() {
   placeholders_.clear();
   quantised_.clear();
+  in_modules_.clear();
+  placed_.clear();
   global_.reset();
 }
 

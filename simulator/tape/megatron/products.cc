@@ -32,7 +32,7 @@ void workspace(Context& c, Multiplier by) {
 
 Tensor product(Context& c, Multiplier by, std::uint16_t name, const Tensor& input, const Tensor& weight) {
   Tensor out = c.tape.empty({input.size(0), weight.size(-2)}, weight.dtype(), name);
-  if (by == Multiplier::transformer_engine && c.options.switches.fp8) c.process.quantised_weight(weight);
+  if (by == Multiplier::transformer_engine && c.options.switches.fp8) c.process.quantised_weight(weight, c.options.role, c.options.modules);
   workspace(c, by);
   product_work(c.tape, name, input, weight, out, input.size(0), weight.size(-2), input.size(1));
   return out;

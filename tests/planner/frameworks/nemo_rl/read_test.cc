@@ -143,6 +143,34 @@ TEST(NemoRead, GuidesWordsAreAnsweredWithTheRealKeys) {
   EXPECT_EQ(read("pipeline_parallel_size=2", megatron)->job.role("actor")->parallel.pipeline, 2);
   EXPECT_THAT(told(read("pin_memory=true")), HasSubstr("has no effect: which copies are pinned is fixed"));
   EXPECT_EQ(read("mixed_precision=fp16")->job.role("actor")->precision.compute, DType::fp16);
+  // Each has its answer, so none leaves the verdict open.
+  for (const char* word : {"gradient_checkpointing=true", "checkpoint_every=1", "checkpoint_layers=4", "mixed_precision=bf16",
+                           "offload_optimizer=true", "offload_activations=true", "model_parallel=2",
+                           "tensor_parallel_size=2", "pipeline_parallel_size=2", "precision=bf16",
+                           "activation_checkpointing=true", "attention_heads=28", "attention_head_dim=128",
+                           "num_workers=4", "gradient_accumulation_steps=4", "loss_scaling=dynamic",
+                           "pin_memory=true", "use_flash_attention=true"})
+    for (const std::string where : {"", "policy.", "training."}) {
+      if (where + word == "policy.precision=bf16") continue;  // a key of its own
+      const Result<ReadJob> run = read(where + word);
+      EXPECT_TRUE(run->job.not_modelled.empty()) << where << word;
+      EXPECT_EQ(run->warnings.size(), 1u) << where << word;
+    }
+}
+
+/// Weights that go to other GPUs are sent as the checkpoint has them: one expert after the other.
+TEST(NemoRead, StagingHoldsNoStackOfExperts) {
+  const auto bucket = [](const char* model) {
+    return nemo_job("0.7.0", {std::string("policy.model_name=") + model, "policy.dtensor_cfg.enabled=false",
+                              "policy.megatron_cfg.enabled=true", "policy.generation.colocated.enabled=false",
+                              "policy.generation.colocated.resources.num_nodes=1",
+                              "policy.generation.colocated.resources.gpus_per_node=8", "cluster.num_nodes=2",
+                              "cluster.gpus_per_node=8"})
+        .engines.front()
+        .sync.bucket;
+  };
+  const Bytes table = Bytes{2} * 151'936 * 2048;  // of Qwen3-30B-A3B, whose experts are 0.8 GB a layer and matrix
+  EXPECT_EQ(bucket("Qwen/Qwen3-30B-A3B") - 4 * table, bucket("Qwen/Qwen3-1.7B") - 4 * table);
 }
 
 TEST(NemoRead, AutomodelDealsExpertsOut) {

@@ -149,6 +149,25 @@ TEST(MegatronLayer, BackwardLeavesOnlyPlaceholdersOfDistinctShapes) {
   EXPECT_EQ(run.memory.live(), after);
 }
 
+/// FP8's forms of a weight are the module's: a model that takes another's place finds them.
+TEST(MegatronLayer, QuantisedWeightsAreTheModules) {
+  CountingMemory memory(false, false);
+  Tape tape(memory);
+  ProcessBuffers process(tape);
+  const Tensor policy = tape.empty({4, 8}, DType::bf16, 0), another = tape.empty({8, 4}, DType::bf16, 0),
+               reference = tape.empty({4, 8}, DType::bf16, 0), value = tape.empty({4, 8}, DType::bf16, 0);
+  const auto grown = [&](const Tensor& weight, const char* role, const char* modules) {
+    const Bytes before = memory.live();
+    process.quantised_weight(weight, role, modules);
+    return memory.live() - before;
+  };
+  EXPECT_EQ(grown(policy, "actor", "actor"), 2 * 32);
+  EXPECT_EQ(grown(another, "actor", "actor"), 2 * 32);
+  EXPECT_EQ(grown(policy, "actor", "actor"), 0);
+  EXPECT_EQ(grown(reference, "ref", "actor"), 0);
+  EXPECT_EQ(grown(value, "critic", "critic"), 2 * 32);
+}
+
 TEST(MegatronLayer, GradientsWaitForTheStreamThatAddsThem) {
   // A host that runs ahead gets the memory of a weight's gradient back only when that stream has passed it.
   const auto reserved = [](Stream stream) {
