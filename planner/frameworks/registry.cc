@@ -241,6 +241,28 @@ Result<JobInput::File> choose(InputChoices choices, const std::string& path, con
 
 namespace {
 
+Error not_read(const Recognised& known) {
+  return {.message = fmt::format("{}: {} is recognised but not read yet", known.framework, known.form),
+          .file = known.file,
+          .line = known.line,
+          .key = {}};
+}
+
+/// Python is no configuration: its command line is, of the programs that are read.
+Status refuse_program(std::string_view text, const std::string& path) {
+  if (!path.ends_with(".py")) return {};
+  if (const auto known = recognise_program(text, path)) {
+    Error error = not_read(*known);
+    error.message += fmt::format("; its command may be (headroom … -- python {} --flag value …)", path);
+    return tl::unexpected<Error>(std::move(error));
+  }
+  return fail(Error{.message = fmt::format("expected a configuration, a launch script or a command, found a Python "
+                                           "program; it {}",
+                                           kNoProgram),
+                    .file = path,
+                    .key = {}});
+}
+
 /// The run that each of `choices` stands for, read as one.
 Result<ReadJob> read_chosen(std::vector<std::pair<std::string, InputChoices>> all,
                             const JobOptions& options) {
@@ -274,6 +296,7 @@ Result<ReadJob> read_job(std::span<const std::string> paths, const JobOptions& o
       continue;
     }
     HEADROOM_ASSIGN(std::string text, read_text(path, kLargestConfiguration));
+    HEADROOM_TRY(refuse_program(text, path));
     HEADROOM_ASSIGN(InputChoices choices, read_input(std::move(text), path, options));
     all.emplace_back(path, std::move(choices));
   }
@@ -295,11 +318,10 @@ Result<ReadJob> read_job(const JobInput& input, const JobOptions& options) {
     return framework->read(input, options);
   }
   if (const Framework* framework = detected(input)) return framework->read(input, options);
-  if (const auto known = recognise(input))
-    return fail(Error{.message = fmt::format("{}: {} is recognised but not read yet", known->framework, known->form),
-                      .file = known->file.empty() ? input.files.back().path : known->file,
-                      .line = known->line,
-                      .key = {}});
+  if (auto known = recognise(input)) {
+    if (known->file.empty()) known->file = input.files.back().path;
+    return tl::unexpected<Error>(not_read(*known));
+  }
   for (const JobInput::File& file : input.files)
     if (file.launch != nullptr)
       return fail(Error{
@@ -317,7 +339,8 @@ Result<ReadJob> read_job(const JobInput& input, const JobOptions& options) {
 bool is_no_run(const Error& error) {
   const std::string& message = error.message;
   return message.starts_with(kNoKeys) || message.find(kNoProgram) != std::string::npos ||
-         message.starts_with(kStartsNothing) || message.find(kTrainsNothing) != std::string::npos;
+         message.starts_with(kStartsNothing) || message.find(kTrainsNothing) != std::string::npos ||
+         message.find(kOwnProgram) != std::string::npos;
 }
 
 }  // namespace headroom

@@ -86,6 +86,13 @@ struct Edit {
   std::string text;
 };
 
+/// The flags that name the model that is trained, which --model stands for.
+constexpr std::string_view kTrained[] = {"pretrain",
+                                         "model_name_or_path",
+                                         "actor_model_name_or_path",
+                                         "model.model_name_or_path",
+                                         "actor.model_name_or_path"};
+
 }  // namespace
 
 Result<Arguments> read_arguments(const shell::Launch& launch, std::span<const Key> keys,
@@ -104,7 +111,10 @@ Result<Arguments> read_arguments(const shell::Launch& launch, std::span<const Ke
         std::find_if(keys.begin(), keys.end(), [&](const Key& one) { return one.path == flag.key; });
     const bool alone = key == keys.end() || key->kind == Kind::boolean || key->kind == Kind::any;
     if (flag.values.empty() && !alone)
-      out.unknown[flag.key] = "none (a variable that nothing sets leaves no word; --env NAME=VALUE sets it, -- WORDS gives a script its own)";
+      out.unknown[flag.key] = 
+          fmt::format("none (an empty variable leaves no word; --set {}=VALUE says it, --env NAME=VALUE one that nothing "
+                      "sets, -- WORDS a script's own)",
+                      flag.key);
     for (const shell::Word& value : flag.values)
       if (!value.known() && !shell::model_at_end(value)) out.unknown[flag.key] = what_is_missing(value);
   }
@@ -113,6 +123,8 @@ Result<Arguments> read_arguments(const shell::Launch& launch, std::span<const Ke
     HEADROOM_TRY(out.layers.apply(change));
     out.unknown.erase(change.key);
   }
+  if (!options.model.empty())
+    for (const std::string_view key : kTrained) out.unknown.erase(std::string(key));
   out.layers.set_environment(options.environment);
   return out;
 }
