@@ -10,3 +10,4 @@ done
 # Exit 4 says that some run is beyond the limits; the document says which.
 ./headroom compare "$@" --markdown docs/ACCURACY.md --worst tests/data/accuracy.json --quiet || [ $? -eq 4 ]
 python3 validator/scripts/gpu_tables.py
+python3 docs/accuracy_by_trainer.py

@@ -8,3 +8,4 @@ cd "$(dirname "$0")/.."
   --corpus tests/data/openrlhf-actors \
   --corpus tests/data/deepspeed-chat-runs --corpus tests/data/colossalchat-trainers \
   --markdown docs/TRAINERS_RECORDED.md --worst tests/data/trainers-recorded-errors.json --quiet || [ $? -eq 4 ]
+python3 docs/accuracy_by_trainer.py
