@@ -26,7 +26,7 @@ struct Wrapped {
 Wrapped run(bool finds_unused) {
   const std::string text = fmt::format(
       "headroom: job/1\nname: wrapped\nalgorithm: ppo\ngpu: H100\nsteps: 3\npools: [{{gpus_per_node: 2}}]\n"
-      "batch: {{prompts: 8, mini_batch: 8, prompt_length: 16, response_length: 16}}\nroles:\n"
+      "batch: {{prompts: 8, mini_batch: 8, prompt_length: 512, response_length: 512}}\nroles:\n"
       "  - {{name: actor, model: Qwen/Qwen2.5-0.5B, trained: true, optimizer: {{kind: sgd}}, train: {{sequences: 4}},\n"
       "     sharding: {{kind: data_parallel, finds_unused: {}}}, precision: {{weights: bf16, gradients: bf16}}}}\n"
       "engines:\n  - {{name: rollout, kind: vllm, role: actor, model: Qwen/Qwen2.5-0.5B, utilization: 0.3}}\n",

@@ -154,18 +154,18 @@ TEST(MegatronLayer, QuantisedWeightsAreTheModules) {
   CountingMemory memory(false, false);
   Tape tape(memory);
   ProcessBuffers process(tape);
-  const Tensor policy = tape.empty({4, 8}, DType::bf16, 0), another = tape.empty({8, 4}, DType::bf16, 0),
-               reference = tape.empty({4, 8}, DType::bf16, 0), value = tape.empty({4, 8}, DType::bf16, 0);
+  const auto weight = [&] { return tape.empty({16, 16}, DType::bf16, 0); };
+  const Tensor policy = weight(), another = weight(), reference = weight(), value = weight();
   const auto grown = [&](const Tensor& weight, const char* role, const char* modules) {
     const Bytes before = memory.live();
     process.quantised_weight(weight, role, modules);
     return memory.live() - before;
   };
-  EXPECT_EQ(grown(policy, "actor", "actor"), 2 * 32);
-  EXPECT_EQ(grown(another, "actor", "actor"), 2 * 32);
+  EXPECT_EQ(grown(policy, "actor", "actor"), 2 * 256);
+  EXPECT_EQ(grown(another, "actor", "actor"), 2 * 256);
   EXPECT_EQ(grown(policy, "actor", "actor"), 0);
   EXPECT_EQ(grown(reference, "ref", "actor"), 0);
-  EXPECT_EQ(grown(value, "critic", "critic"), 2 * 32);
+  EXPECT_EQ(grown(value, "critic", "critic"), 2 * 256);
 }
 
 TEST(MegatronLayer, GradientsWaitForTheStreamThatAddsThem) {
