@@ -29,7 +29,7 @@ struct Proof {
 };
 
 struct ProofOptions {
-  std::int64_t most_evaluations = 16'000;
+  std::int64_t most_evaluations = 20'000;
   std::int64_t most_exact_runs = 48;
   std::function<bool()> stopped = {};  ///< asked now and then; true: what is open stays undecided
 };
