@@ -57,7 +57,8 @@ constexpr std::array kDemands = {Demand{"actor_rollout_ref.rollout.name", {0, 6,
 /// Programs that train with a rollout.
 constexpr std::array kTraining = {std::string_view("main_ppo"), std::string_view("recipe.")};
 
-/// The releases, oldest first, each with the libraries of its published container image.
+/// The releases, oldest first, each with the libraries of the container image that its own documentation names
+/// (docs/start/install.rst at the release's tag; 0.5.0 names images of 0.4, and its setup.py asks for vLLM up to 0.8.5).
 struct Release {
   Version verl;
   std::string_view torch, vllm, sglang, transformers;
@@ -66,11 +67,11 @@ struct Release {
 constexpr std::array kReleases = {
     Release{{0, 3, 0}, "2.6.0", "0.8.3", "0.4.6", "4.51.0"},
     Release{{0, 4, 0}, "2.6.0", "0.8.5", "0.4.6", "4.51.0"},
-    Release{{0, 5, 0}, "2.7.1", "0.10.0", "0.4.10", "4.55.4"},
-    Release{{0, 6, 0}, "2.8.0", "0.11.0", "0.5.2", "4.56.0"},
+    Release{{0, 6, 0}, "2.7.1", "0.10.0", "0.4.10", "4.55.4"},
+    Release{{0, 6, 1}, "2.8.0", "0.11.0", "0.5.5", "4.56.0"},
     Release{{0, 7, 0}, "2.9.0", "0.12.0", "0.5.6", "4.57.0"},
     Release{{0, 7, 1}, "2.10.0", "0.17.0", "0.5.9", "5.2.0"},
-    Release{{0, 8, 0}, "2.10.0", "0.18.0", "0.5.9", "5.3.0"},
+    Release{{0, 8, 0}, "2.11.0", "0.20.2", "0.5.12", "5.3.0"},
     Release{{0, 9, 0}, "2.11.0", "0.24.0", "0.5.12", "5.10.0"},
 };
 

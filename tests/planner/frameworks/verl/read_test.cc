@@ -44,7 +44,7 @@ TEST(VerlVersion, ComesFromKeysThatOnlySomeReleasesHave) {
 
 TEST(VerlVersion, KeysAndTheVllmReleaseDecideTogether) {
   const char* const old = "actor_rollout_ref: {actor: {ppo_micro_batch_size: 8}}";
-  EXPECT_EQ(inferred(old, "0.8.5"), "0.4.1");
+  EXPECT_EQ(inferred(old, "0.8.5"), "0.5.0");  // whose documentation names images of 0.4
   EXPECT_EQ(inferred(old, "0.24.0"), "0.7.1");
   // Adapters summoned layer by layer came after the image with vLLM 0.8.3.
   EXPECT_EQ(inferred("actor_rollout_ref: {rollout: {layered_summon: true}}", "0.8.3"), "0.4.0");
