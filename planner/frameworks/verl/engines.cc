@@ -20,7 +20,8 @@ void set_facts(Engine& engine, const Settings& s) {
   const bool vllm = engine.kind == EngineKind::vllm;
   const Version release = parse_version(s.versions.vllm).value_or(Version{0, 24, 0});
   engines::set_release(engine, vllm ? s.versions.vllm : s.versions.sglang,
-                       {.flashinfer_sampler = vllm && release < Version{0, 9, 0}});
+                       {.flashinfer_sampler = vllm && release < Version{0, 9, 0},
+                        .first_engine = vllm && s.first_engine && release < Version{0, 11, 0}});
   if (vllm && s.graph_estimate) engine.graphs_in_budget = *s.graph_estimate;
 }
 

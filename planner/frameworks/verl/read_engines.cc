@@ -95,6 +95,8 @@ void SettingsReader::rollout() {
   }
   const std::string estimate = variable("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS");
   if (!estimate.empty()) s_.graph_estimate = estimate != "0";
+  // Engines from 0.8 to 0.10 fall back to the first for the backend that the second lacks.
+  s_.first_engine = variable("VLLM_USE_V1") == "0" || variable("VLLM_ATTENTION_BACKEND") == "XFORMERS";
 }
 
 double SettingsReader::fraction(const std::string& key, double fallback) {

@@ -162,6 +162,7 @@ struct Settings : FrameworkSettings {
   std::int64_t save_freq = -1, test_freq = -1, critic_warmup = 0;
   bool val_before_train = true, resumed = false;
   std::optional<bool> graph_estimate;  ///< VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
+  bool first_engine = false;  ///< vLLM's V0: VLLM_USE_V1=0, or a backend for attention that V1 lacks
   std::string allocator_settings;
   bool allocator_from_environment = false;    ///< set by the launch, so that no key can change it
   std::vector<std::string> deprecated_micro;  ///< old global micro-batch keys that are given
