@@ -7,6 +7,10 @@ added where the engine has no process of its own, from the engine's start on. Th
 of the run: at the mean length stated, longer by what the largest of as many micro-batches is expected to be (the spread
 of configs/lengths).
 
+What is not stated beside a log but stands in it is taken from there: a LoRA run's engine settings from the script at its
+head (with vLLM's first engine, by its backend for attention), and PyTorch 2.7 with vLLM 0.9 from 2025-06-18 on (line
+numbers in their warnings; before, NCCL says 2.21).
+
 Rows marked * ran a script changed in ways that nobody recorded. The reserved counter goes beyond the card where a pool
 was mapped anew, by how much is not known; without an engine in the process it is the trainer's own.
 """
@@ -17,6 +21,9 @@ from public_step_times import TRUTH, HEADROOM, card_of, overrides
 GIB = 2**30
 SPREAD = {"gsm8k": 147, "math": 430}  # configs/lengths
 STEPS = 100  # of logs that do not say how many
+HEADS = {"verl-log-grpo-lora-qwen2.5-7b-gsm8k": ["actor_rollout_ref.rollout.tensor_model_parallel_size=2",
+                                                 "actor_rollout_ref.rollout.gpu_memory_utilization=0.2"]}
+NEWER_LORA = "2025-06-18"
 
 
 def data_of(row):
@@ -26,10 +33,14 @@ def data_of(row):
 
 def words_of(row):
     """The row's settings as Hydra's words, with what stands in its prose; a reason where it leaves out what decides."""
+    text = " ".join(row["config"])
+    if "trtllm" in text:
+        return None, "how TensorRT-LLM takes its weights has no program"
+    row = dict(row, config=[word for word in row["config"] if "not read" not in word] +
+               [word.replace("actor_rollout_ref.", "") for word in HEADS.get(row["id"], [])])
     words, reason = overrides(row)
     if words is None:
         return None, reason
-    text = " ".join(row["config"])
     words.append("algorithm.adv_estimator=" + ("gae" if "PPO" in text else "grpo"))
     if "backend=megatron" in text:
         ranks = 1 if "train TP=1" in text else 2
@@ -42,8 +53,9 @@ def words_of(row):
                   "actor_rollout_ref.model.use_remove_padding=true"]
     if "2025" in row["framework"]:
         words.append("headroom.versions.verl=0.4.1")
-    # TensorRT-LLM is an engine in processes of its own; what it takes does not count here.
-    return [word.replace("name=trtllm", "name=sglang") for word in words], None
+    if "lora" in row["id"] and row["date"] >= NEWER_LORA:
+        words += ["headroom.versions.torch=2.7.0", "headroom.versions.vllm=0.9.1"]
+    return words, None
 
 
 def largest_of(count):
@@ -76,12 +88,12 @@ def with_lengths(words, row):
         f"data.max_prompt_length={math.ceil(prompt)}", f"data.max_response_length={math.ceil(response)}"]
 
 
-def predict(words, card, apart):
+def predict(words, card, apart, environment=()):
     """For each counter the highest sum of the trainer and the pool that is there by then, both, and the phase."""
     with tempfile.NamedTemporaryFile(suffix=".args", mode="w") as launch, tempfile.NamedTemporaryFile(suffix=".json") as out:
         launch.write("\n".join(words))
         launch.flush()
-        run = subprocess.run([HEADROOM, "simulate", launch.name, "--framework", "verl", "--gpu", card, "--json", out.name,
+        run = subprocess.run([HEADROOM, "simulate", launch.name, *environment, "--framework", "verl", "--gpu", card, "--json", out.name,
                               "--quiet", "--steps", "2", "--lengths", "caps"], capture_output=True, text=True)
         if run.returncode not in (0, 3, 5):
             return None, (run.stderr.strip().splitlines() or ["no message"])[-1].split(": ", 2)[-1]
@@ -112,9 +124,10 @@ def main():
         words, reason = words_of(row)
         card = card_of(row)
         words = words and with_lengths(words, row)
+        environment = ["--env", "VLLM_ATTENTION_BACKEND=XFORMERS"] if "lora" in row["id"] else []
         apart = "processes" in " ".join(row["config"])
         unknown = reason or "lengths or card are not stated"
-        peaks, why = predict(words, card, apart) if words and card else (None, unknown)
+        peaks, why = predict(words, card, apart, environment) if words and card else (None, unknown)
         if peaks is None:
             left_out.setdefault(why, []).append(row["id"])
             continue
