@@ -4,14 +4,14 @@ Arguments: the headroom binary, and a folder with their checkouts, each named OW
 A launch script is one that starts a program of verl's, or a copy of it (`main_…`), for training; on H100, the card
 that no script names. What verl's own copy in such a repository has (examples, recipes, tests) is left out. What is asked for
 is what a script leaves to its user: a model (`/path/to/model`), or a variable; such scripts are run once more with it.
-Programs that generate, merge or train otherwise are no such launches.
+Programs that generate, merge or train otherwise are no such launches, nor are those for NPUs.
 """
 import collections, concurrent.futures, os, re, subprocess, sys
 
 HEADROOM, FOLDER = sys.argv[1:3]
 STARTS = re.compile(r"(-m\s+\S*\b|python3?\s+\S*)main_(?!gen|eval)\w+")
-VERLS_OWN = re.compile(r"(^|/)(examples/(\w+_trainer|sglang_multiturn|tuning|sft|split_placement|ray|generation|slurm|data_preprocess|ppo)/|"
-                       r"recipe/|tests/|verl-intuitor/examples/)")
+VERLS_OWN = re.compile(r"(^|/)(examples/(\w+_trainer|sglang_multiturn|tuning|sft|split_placement|ray|generation|slurm|"
+                       r"data_preprocess|ppo)/|recipe/|tests/|[\w-]*verl[\w-]*/(examples|recipe|tests|scripts)/)")
 KINDS = ["fits", "does not fit", "open", "asked for", "refused by verl", "not read"]
 REFUSES = ["expected a divisor", "expected tensor x data", "positions, found", "divide over", "expected as many GPUs",
            "use_remove_padding", "expected a multiple", "found npu"]
@@ -25,7 +25,7 @@ def scripts(repository):
             if not file.endswith((".sh", ".slurm", ".bash")) or VERLS_OWN.search(os.path.relpath(path, root)):
                 continue
             text = open(path, errors="replace").read()
-            if STARTS.search(re.sub(r"^\s*#.*", "", text, flags=re.M)):
+            if "npu" not in file and STARTS.search(re.sub(r"^\s*#.*", "", text, flags=re.M)):
                 yield path
 
 
@@ -46,7 +46,8 @@ def judge(path):
         if ("--model" in text) and "--model" not in given:
             given += ["--model", "Qwen/Qwen2.5-7B-Instruct"]
         elif variable:
-            given += ["--env", variable[1] + "=8"]
+            model = re.search("MODEL|LLM|PATH|CKPT", variable[1])
+            given += ["--env", variable[1] + "=" + ("Qwen/Qwen2.5-7B-Instruct" if model else "8")]
         else:
             break
         code, text = estimate(path, *given)

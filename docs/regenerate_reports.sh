@@ -12,3 +12,7 @@ if [ -n "$HEADROOM_TRUTH" ]; then
   python3 docs/public_verl_memory.py build/release/planner/headroom > docs/VERL_MEASURED.md
   python3 docs/public_verl_launches.py build/release/planner/headroom > docs/VERL_LAUNCHES.md
 fi
+if [ -n "$HEADROOM_FORKS" ]; then
+  cmake --build --preset test --target headroom
+  python3 docs/public_verl_forks.py build/release/planner/headroom "$HEADROOM_FORKS" > docs/VERL_FORKS.md
+fi
