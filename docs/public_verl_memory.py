@@ -8,8 +8,8 @@ of the run: at the mean length stated, longer by what the largest of as many mic
 of configs/lengths).
 
 What is not stated beside a log but stands in it is taken from there: a LoRA run's engine settings from the script at its
-head (with vLLM's first engine, by its backend for attention), and PyTorch 2.7 with vLLM 0.9 from 2025-06-18 on (line
-numbers in their warnings; before, NCCL says 2.21).
+head (with vLLM's first engine, by its backend for attention), and PyTorch 2.7 from 2025-06-18 on (line
+numbers in its warnings; before, NCCL says 2.21).
 
 Rows marked * ran a script changed in ways that nobody recorded. The reserved counter goes beyond the card where a pool
 was mapped anew, by how much is not known; without an engine in the process it is the trainer's own.
@@ -54,7 +54,7 @@ def words_of(row):
     if "2025" in row["framework"]:
         words.append("headroom.versions.verl=0.4.1")
     if "lora" in row["id"] and row["date"] >= NEWER_LORA:
-        words += ["headroom.versions.torch=2.7.0", "headroom.versions.vllm=0.9.1"]
+        words.append("headroom.versions.torch=2.7.0")
     return words, None
 
 

@@ -32,11 +32,25 @@ std::vector<std::string> runs() {
 /// Blocks keep remainders that are not worth splitting off (up to a MiB each), which no sum of requests sees.
 constexpr double kRemainders = 16 * kMiB;
 
+/// What the trainers' allocators keep as an engine starts, which no sum sees: so much smaller is a cache out of which
+/// other processes' memory comes.
+double kept_as_engines_start(const Job& job, const DeviceReport& closed, const DeviceReport& simulated) {
+  if (std::none_of(job.engines.begin(), job.engines.end(), [](const Engine& engine) { return engine.counts_others; }))
+    return 0;
+  Bytes kept = 0;
+  for (std::size_t p = 0; p < simulated.phases.size(); ++p)
+    for (std::size_t i = 0; i < simulated.phases[p].processes.size(); ++i)
+      if (simulated.phases[p].phase == "engine_init")
+        kept += simulated.phases[p].processes[i].reserved_end - closed.phases[p].processes[i].reserved_end;
+  return static_cast<double>(kept);
+}
+
 /// The closed form runs the same program without an allocator: what is allocated must agree, what is active
-/// too, and reserved lies between that and what the allocator holds.
-void expect_agreement(const ProcessPhase& closed, const ProcessPhase& simulated) {
+/// too, and reserved lies between that and what the allocator holds. An engine may differ by `kept`.
+void expect_agreement(const ProcessPhase& closed, const ProcessPhase& simulated, double kept) {
   if (simulated.out_of_memory) return;
-  const double allowed = 0.01 * static_cast<double>(simulated.peak_allocated) + kRemainders;
+  const double allowed = 0.01 * static_cast<double>(simulated.peak_allocated) + kRemainders +
+                         (simulated.n_allocs == 0 ? kept : 0);
   EXPECT_NEAR(static_cast<double>(closed.peak_allocated), static_cast<double>(simulated.peak_allocated),
               allowed);
   EXPECT_EQ(closed.at_peak_allocated.total(), closed.peak_allocated);
@@ -95,11 +109,12 @@ TEST_P(Executors, AgreeWithEachOther) {
     const auto& a = closed->devices[d].phases;
     const auto& b = simulated->devices[d].phases;
     ASSERT_LE(b.size(), a.size());
+    const double kept = kept_as_engines_start(job, closed->devices[d], simulated->devices[d]);
     for (std::size_t p = 0; p < b.size(); ++p) {
       ASSERT_EQ(a[p].phase, b[p].phase);
       SCOPED_TRACE(a[p].phase + " step " + std::to_string(a[p].step));
       for (std::size_t i = 0; i < std::min(a[p].processes.size(), b[p].processes.size()); ++i)
-        expect_agreement(a[p].processes[i], b[p].processes[i]);
+        expect_agreement(a[p].processes[i], b[p].processes[i], kept);
       expect_sums(a[p]);
       expect_sums(b[p]);
       expect_equal(a[p], whole->devices[d].phases[p]);
