@@ -1,6 +1,7 @@
 #include "simulator/allocator/virtual_device.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace headroom::allocator {
 namespace {
@@ -72,12 +73,25 @@ void VirtualDevice::give(Bytes bytes) {
 
 EventToken VirtualDevice::record_event(Stream stream) {
   ++recorded_;
-  if (hold_ || ahead_ || busy_.count(stream) != 0) open_.insert(recorded_);
+  if (hold_ || ahead_ || busy_.count(stream) != 0)
+    open_.emplace(recorded_, Open{stream, std::numeric_limits<double>::infinity()});
+  else if (clock_ != nullptr && clock_->reached(stream) > clock_->now(stream))
+    open_.emplace(recorded_, Open{stream, clock_->reached(stream)});
   return recorded_;
+}
+
+bool VirtualDevice::event_done(EventToken event) {
+  const auto found = open_.find(event);
+  if (found == open_.end()) return true;
+  const Open& open = found->second;
+  if (clock_ == nullptr || clock_->now(open.stream) < open.done_at) return false;
+  open_.erase(found);
+  return true;
 }
 
 void VirtualDevice::wait_event(EventToken event) {
   if (ahead_) open_.erase(open_.begin(), open_.upper_bound(event));
+  if (clock_ != nullptr) open_.erase(event);
 }
 
 void VirtualDevice::synchronize() {

@@ -37,6 +37,15 @@ class CardMemory {
   Bytes total_, kept_, used_, peak_;
 };
 
+/// How far a process's streams are, as its host knows it.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  /// Up to where `stream` is done by now, and what it has been given so far is done, on the stream's own scale.
+  virtual double now(Stream stream) const = 0;
+  virtual double reached(Stream stream) const = 0;
+};
+
 /// One process's view of a simulated card: bytes from the CardMemory in whole pages of 2 MiB, addresses as
 /// the driver gives them.
 class VirtualDevice : public Device {
@@ -71,10 +80,12 @@ class VirtualDevice : public Device {
   /// The host runs ahead of the device: from here on every event is done only once the host has waited for it
   /// or for a later one, of whatever stream: no stream is taken to be further behind than the one waited for.
   void run_ahead() { ahead_ = true; }
+  /// From here on an event is done when `clock`, which outlives this, says that its stream has got there.
+  void follow(const Clock& clock) { clock_ = &clock; }
   void synchronize() override;
   void wait_event(EventToken event) override;
   EventToken record_event(Stream stream) override;
-  bool event_done(EventToken event) override { return open_.count(event) == 0; }
+  bool event_done(EventToken event) override;
 
  protected:
   bool take(Bytes bytes);
@@ -90,7 +101,12 @@ class VirtualDevice : public Device {
   Bytes process_;                    ///< held by this process
   bool hold_ = false, ahead_ = false;
   std::set<Stream> busy_;
-  std::set<EventToken> open_;  ///< events not done
+  struct Open {
+    Stream stream = 0;
+    double done_at = 0;  ///< on the stream's clock; infinite: once it was waited for
+  };
+  const Clock* clock_ = nullptr;
+  std::map<EventToken, Open> open_;  ///< events not done
   EventToken recorded_ = 0;
 };
 

@@ -26,6 +26,7 @@ class ForwardingMemory : public Memory {
   StreamMark record_event(Stream stream) override { return inner_.record_event(stream); }
   void wait_event(StreamMark mark) override { inner_.wait_event(mark); }
   void wait_stream(Stream stream, Stream other) override { inner_.wait_stream(stream, other); }
+  void wait_for_peers(Stream stream) override { inner_.wait_for_peers(stream); }
   bool wants_operations() const override { return inner_.wants_operations(); }
   void run(const Operation& operation) override { inner_.run(operation); }
   void host_work(HostWork what, std::int64_t times) override { inner_.host_work(what, times); }

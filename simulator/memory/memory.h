@@ -51,6 +51,10 @@ class Memory {
   /// cudaStreamWaitEvent: what is given to `stream` from now on begins after what `other` has been given so far.
   virtual void wait_stream(Stream /*stream*/, Stream /*other*/) {}
 
+  /// `stream` sends to and receives from other processes' devices. Their hosts do not wait for one another, so nothing
+  /// that it is in use with counts as done before the driver makes this host wait.
+  virtual void wait_for_peers(Stream /*stream*/) {}
+
   /// For programs that repeat themselves: null when everything must be executed.
   virtual Repetition* repetition() { return nullptr; }
 

@@ -96,7 +96,13 @@ void TimedMemory::wait_stream(Stream stream, Stream other) {
   stream == kHostStream ? queue_.wait(other) : queue_.follow(stream, other);
 }
 
+void TimedMemory::wait_for_peers(Stream stream) {
+  inner().wait_for_peers(stream);
+  peers_.insert(stream);
+}
+
 void TimedMemory::run(const Operation& operation) {
+  ++launches_;
   inner().run(operation);
   if (!timed()) return;
   if (operation.kind == OperationKind::host_to_device || operation.kind == OperationKind::device_to_host)

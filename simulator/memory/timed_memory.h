@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <functional>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "simulator/allocator/virtual_device.h"
 #include "simulator/hardware/hardware.h"
 #include "simulator/memory/forwarding_memory.h"
 #include "simulator/memory/growing_steps.h"
@@ -46,6 +48,7 @@ class TimedMemory final : public ForwardingMemory, private GrowingSteps {
   StreamMark record_event(Stream stream) override;
   void wait_event(StreamMark mark) override;
   void wait_stream(Stream stream, Stream other) override;
+  void wait_for_peers(Stream stream) override;
   void run(const Operation& operation) override;
   void host_work(HostWork what, std::int64_t times) override;
   Repetition* repetition() override {
@@ -65,6 +68,8 @@ class TimedMemory final : public ForwardingMemory, private GrowingSteps {
     emptied_ = false;
     return queue_.take();
   }
+  /// Both clocks, for a device whose events follow them.
+  const allocator::Clock& clock() const { return clock_; }
   /// What host and device did in them.
   LaunchQueue::Work work() const { return queue_.work(); }
 
@@ -83,12 +88,35 @@ class TimedMemory final : public ForwardingMemory, private GrowingSteps {
   bool only_sums() const override;
   void stand_for(std::int64_t times) override;
 
+  /// Of the queue; streams that wait for peers are as far behind as launches may be (kLaunchesAhead).
+  class QueueClock final : public allocator::Clock {
+   public:
+    explicit QueueClock(const TimedMemory& memory) : memory_(memory) {}
+    double now(allocator::Stream stream) const override {
+      return by_launches(stream) ? memory_.launches_ : memory_.queue_.host_reached();
+    }
+    double reached(allocator::Stream stream) const override {
+      return by_launches(stream) ? memory_.launches_ + kLaunchesAhead
+                                 : memory_.queue_.reached(static_cast<Stream>(stream));
+    }
+
+   private:
+    bool by_launches(allocator::Stream stream) const { return memory_.peers_.count(stream) != 0; }
+    const TimedMemory& memory_;
+  };
+  /// What the driver lets a host queue on a stream before it makes it wait (CUDA's documentation calls the depth
+  /// "subject to change"; 1024 is what is commonly measured).
+  static constexpr double kLaunchesAhead = 1024;
+
   const Hardware& hardware_;
   std::int64_t gpus_per_node_;
   HostThread thread_;
   HostBlocks blocks_;
   std::function<DriverUse()> driver_;
   LaunchQueue queue_;
+  double launches_ = 0;
+  std::set<allocator::Stream> peers_;  ///< streams that wait for other processes
+  QueueClock clock_{*this};
   std::vector<std::pair<StreamMark, double>>
       marks_;           ///< recorded and not yet waited for: when they are reached
   DriverUse use_;       ///< of the driver, as last seen

@@ -128,19 +128,16 @@ Tensor MegatronRole::chunk_forward(std::int64_t chunk, InFlight& piece, const Mi
   megatron::Context& c = stage_->context();
   c.sequences = std::max<std::int64_t>(1, batch.sequences);
   const std::int64_t all = tokens(batch);
+  if (!first(chunk)) {
+    if (!piece.input.defined()) piece.input = received(all, kReceived);
+    piece.input->requires_grad = tape_.grad_enabled();
+    held_input_[chunk] = piece.input;  // set_input_tensor
+  }
   {
     const tape::ComponentScope component(tape_, Component::temporaries);
     piece.batch = tape_.empty({2, all}, DType::int64, kInput);  // ids and positions
   }
-  Tensor hidden;
-  if (first(chunk)) {
-    hidden = stage_->embed(tape::select(piece.batch, 0, 0));
-  } else {
-    hidden = next_input_.defined() ? std::move(next_input_) : received(all, kReceived);
-    hidden->requires_grad = tape_.grad_enabled();
-    piece.input = hidden;
-    held_input_[chunk] = hidden;
-  }
+  Tensor hidden = first(chunk) ? stage_->embed(tape::select(piece.batch, 0, 0)) : piece.input;
   return stage_->layers(static_cast<std::size_t>(chunk), hidden);
 }
 
@@ -195,28 +192,26 @@ Tensor MegatronRole::forward(const Experience&, Output output) {
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::activations);
   const MicroBatches& batch = context_.packed_forward;
-  const std::int64_t all = batch.count, runs = std::min<std::int64_t>(all, 2);
-  const auto chunks = static_cast<std::int64_t>(stage_->layout().chunks.size());
+  const Parallel& p = role().parallel;
   std::vector<Outputs> results;
   stage_->context().training = role().training_mode_forward;
+  if (p.virtual_pipeline > 1) {
+    const std::int64_t all = round_up(std::max<std::int64_t>(1, batch.count), p.pipeline);
+    const std::int64_t runs = megatron::distinct_micro_batches(p.pipeline, p.virtual_pipeline, all);
+    repeat((static_cast<double>(all) * batch.filled + bubble()) / static_cast<double>(runs));
+    forward_interleaved(runs, output, results);
+  }
+  const std::int64_t all = p.virtual_pipeline > 1 ? 0 : batch.count, runs = std::min<std::int64_t>(all, 2);
   for (std::int64_t i = 0; i < runs; ++i) {
     // The first one stands for the pipeline's filling too.
-    repeat(i == 0 ? static_cast<double>(role().parallel.pipeline)
-                  : std::max(0.0, static_cast<double>(all) * batch.filled - 1));
-    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-      InFlight piece;
-      Tensor hidden = chunk_forward(chunk, piece, batch);
-      if (!last(chunk)) {
-        last_output_ = std::move(hidden);
-        continue;
-      }
+    repeat(i == 0 ? static_cast<double>(p.pipeline) : std::max(0.0, static_cast<double>(all) * batch.filled - 1));
+    InFlight piece;
+    Tensor hidden = chunk_forward(0, piece, batch);
+    if (last(0)) {
+      keep_results(std::move(hidden), output, results);
       last_output_.reset();
-      if (output == Output::logprobs) {
-        results.push_back(token_outputs(std::move(hidden), role().loss.logprob_entropy));
-      } else {
-        Tensor normed = stage_->final_norm(std::move(hidden));
-        results.push_back({stage_->values(std::move(normed)), {}});
-      }
+    } else {
+      last_output_ = std::move(hidden);
     }
     if (role().empties_each_micro_batch) tape_.memory().empty_cache();
   }
@@ -225,6 +220,71 @@ Tensor MegatronRole::forward(const Experience&, Output output) {
   stage_->context().training = true;
   if (states_) states_->collect_garbage();
   return {};  // results go to the host with the batch
+}
+
+void MegatronRole::keep_results(Tensor hidden, Output output, std::vector<Outputs>& results) {
+  if (output == Output::logprobs) {
+    results.push_back(token_outputs(std::move(hidden), role().loss.logprob_entropy));
+  } else {
+    Tensor normed = stage_->final_norm(std::move(hidden));
+    results.push_back({stage_->values(std::move(normed)), {}});
+  }
+}
+
+// --- Virtual stages
+
+InterleavedSchedule::Place MegatronRole::interleaved() const {
+  const Parallel& p = role().parallel;
+  return {.stages = p.pipeline,
+          .chunks = p.virtual_pipeline,
+          .stage = stage_->context().options.stage,
+          .sends = static_cast<Stream>(context_.first_stream + 1),
+          .receives = static_cast<Stream>(context_.first_stream + 2),
+          .drops_outputs = role().megatron.deallocates_outputs};
+}
+
+void MegatronRole::forward_interleaved(std::int64_t micro_batches, Output output, std::vector<Outputs>& results) {
+  const MicroBatches& batch = context_.packed_forward;
+  InterleavedSchedule::Work work;
+  work.forward = [&](std::int64_t chunk, const Tensor& input) {
+    InFlight piece;
+    piece.input = input;
+    InterleavedSchedule::Piece out;
+    out.output = chunk_forward(chunk, piece, batch);
+    if (last(chunk)) keep_results(std::move(out.output), output, results);
+    if (role().empties_each_micro_batch) tape_.memory().empty_cache();
+    return out;
+  };
+  work.receive = [&](bool) { return received(tokens(batch), kReceived); };
+  InterleavedSchedule(tape_, interleaved(), std::move(work)).forward(micro_batches);
+}
+
+void MegatronRole::train_interleaved(std::int64_t micro_batches) {
+  InterleavedSchedule::Work work;
+  work.forward = [this](std::int64_t chunk, const Tensor& input) {
+    InFlight piece;
+    piece.input = input;
+    InterleavedSchedule::Piece out;
+    out.output = train_forward(chunk, piece);
+    out.batch = std::move(piece.batch);
+    return out;
+  };
+  work.backward = [this](std::int64_t chunk, const Tensor& input, const Tensor& output, const Tensor& gradient) {
+    Tensor of_input = train_backward(chunk, input, output, gradient);
+    if (role().empties_each_micro_batch) tape_.memory().empty_cache();
+    return of_input;
+  };
+  work.receive = [this](bool gradient) {
+    const tape::ComponentScope component(tape_, Component::temporaries);
+    return received(tokens(context_.packed_train), gradient ? kReceivedGradient : kReceived);
+  };
+  InterleavedSchedule(tape_, interleaved(), std::move(work)).train(micro_batches);
+}
+
+/// While the pipeline fills and drains, ranks wait for (stages - 1) / chunks micro-batches.
+double MegatronRole::bubble() const {
+  const Parallel& p = role().parallel;
+  return static_cast<double>(p.pipeline - 1) / static_cast<double>(p.virtual_pipeline);
 }
 
 // --- Training
@@ -242,68 +302,41 @@ Tensor MegatronRole::training_loss(Tensor hidden) {
   return tape::mse_loss(std::move(values), std::move(targets));
 }
 
-void MegatronRole::forward_step(const megatron::PipelineStep& step) {
+Tensor MegatronRole::train_forward(std::int64_t chunk, InFlight& piece) {
   const tape::ComponentScope component(tape_, Component::activations);
-  InFlight& piece = in_flight_[{step.chunk, step.micro_batch}];
-  Tensor hidden = chunk_forward(step.chunk, piece, context_.packed_train);
-  if (last(step.chunk)) {
-    Tensor loss = training_loss(std::move(hidden));
-    piece.output = tape::div_scalar(std::move(loss));
-    hold_output(piece.output);
-    return;
-  }
-  piece.output = std::move(hidden);
-  const bool passes_through =
-      piece.output->storage == (piece.input.defined() ? piece.input->storage : nullptr);
-  if (role().megatron.deallocates_outputs && !passes_through) tape_.shrink_storage(piece.output);
-  hold_output(piece.output);
+  Tensor hidden = chunk_forward(chunk, piece, context_.packed_train);
+  if (!last(chunk)) return hidden;
+  Tensor loss = training_loss(std::move(hidden));
+  return tape::div_scalar(std::move(loss));
 }
 
-/// The interleaved schedule names the last forward's output until the next one is done; the other one the
-/// output whose backward ran last.
-void MegatronRole::hold_output(const Tensor& output) {
-  if (role().parallel.virtual_pipeline > 1)
-    last_output_ = output;
+Tensor MegatronRole::train_backward(std::int64_t chunk, const Tensor& input, const Tensor& output,
+                                    const Tensor& gradient) {
+  if (last(chunk))
+    tape::backward(context_.engine, output);
   else
-    last_output_.reset();
+    tape::backward(context_.engine, output, gradient);
+  return input.defined() ? input.grad() : Tensor();
+}
+
+void MegatronRole::forward_step(const megatron::PipelineStep& step) {
+  InFlight& piece = in_flight_[step.micro_batch];
+  piece.output = train_forward(0, piece);
+  const bool passes_through = piece.input.defined() && piece.output->storage == piece.input->storage;
+  if (role().megatron.deallocates_outputs && !last(0) && !passes_through) tape_.shrink_storage(piece.output);
+  last_output_.reset();
 }
 
 void MegatronRole::backward_step(const megatron::PipelineStep& step) {
-  const auto found = in_flight_.find({step.chunk, step.micro_batch});
   {
-    InFlight piece = std::move(found->second);
-    in_flight_.erase(found);
-    if (last(step.chunk)) {
-      tape::backward(context_.engine, piece.output);
-    } else {
-      const tape::ComponentScope component(tape_, Component::temporaries);
-      const Tensor gradient = next_gradient_.defined()
-                                  ? std::move(next_gradient_)
-                                  : received(tokens(context_.packed_train), kReceivedGradient);
-      tape::backward(context_.engine, piece.output, gradient);
-    }
-    input_gradient_ = piece.input.defined() ? piece.input.grad() : Tensor();
-    if (role().parallel.virtual_pipeline == 1) last_output_ = std::move(piece.output);
+    InFlight piece = std::move(in_flight_.extract(step.micro_batch).mapped());
+    const tape::ComponentScope component(tape_, Component::temporaries);
+    const Tensor gradient =
+        last(0) ? Tensor() : received(tokens(context_.packed_train), kReceivedGradient);
+    input_gradient_ = train_backward(0, piece.input, piece.output, gradient);
+    last_output_ = std::move(piece.output);
   }
   if (role().empties_each_micro_batch) tape_.memory().empty_cache();
-}
-
-/// The interleaved schedule receives what the next forward and the next backward work on as soon as the one
-/// before is done.
-void MegatronRole::receive_ahead(const std::vector<megatron::PipelineStep>& steps, std::size_t done) {
-  const tape::ComponentScope component(tape_, Component::temporaries);
-  const std::int64_t all = tokens(context_.packed_train);
-  const auto next = [&](bool forward) {
-    std::size_t i = done + 1;
-    while (i < steps.size() && steps[i].forward != forward) ++i;
-    return i;
-  };
-  const bool warming_up = done + 1 < steps.size() && steps[done].forward && steps[done + 1].forward;
-  const std::size_t forward = next(true), backward = next(false);
-  if (steps[done].forward && forward < steps.size() && !first(steps[forward].chunk) && !next_input_.defined())
-    next_input_ = received(all, kReceived);
-  if (!warming_up && backward < steps.size() && !last(steps[backward].chunk) && !next_gradient_.defined())
-    next_gradient_ = received(all, kReceivedGradient);
 }
 
 void MegatronRole::train_mini_batch(double times) {
@@ -312,20 +345,16 @@ void MegatronRole::train_mini_batch(double times) {
   if (p.virtual_pipeline > 1) all = round_up(all, p.pipeline);
   if (states_) states_->zero_gradients();
   const std::int64_t runs = megatron::distinct_micro_batches(p.pipeline, p.virtual_pipeline, all);
-  // While the pipeline fills and drains, ranks wait for (stages - 1) / chunks micro-batches.
-  const double waits = static_cast<double>(p.pipeline - 1) / static_cast<double>(p.virtual_pipeline);
   const double filled = static_cast<double>(all) * context_.packed_train.filled;
-  repeat(times * (filled + waits) / static_cast<double>(runs));
-  const std::vector<megatron::PipelineStep> steps =
-      megatron::pipeline_schedule(p.pipeline, p.virtual_pipeline, stage_->context().options.stage, runs);
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].forward)
-      forward_step(steps[i]);
-    else
-      backward_step(steps[i]);
-    if (p.virtual_pipeline > 1) receive_ahead(steps, i);
+  repeat(times * (filled + bubble()) / static_cast<double>(runs));
+  if (p.virtual_pipeline > 1) {
+    train_interleaved(runs);
+  } else {
+    for (const megatron::PipelineStep& step :
+         megatron::pipeline_schedule(p.pipeline, 1, stage_->context().options.stage, runs))
+      step.forward ? forward_step(step) : backward_step(step);
+    tape::drop(last_output_, input_gradient_);
   }
-  tape::drop(last_output_, input_gradient_);
   repeat(times);
   const tape::GradMode no_grad(tape_, false);
   if (!states_) return;

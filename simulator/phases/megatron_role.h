@@ -2,8 +2,9 @@
 
 #include <map>
 #include <memory>
-#include <utility>
+#include <vector>
 
+#include "simulator/phases/interleaved_schedule.h"
 #include "simulator/tape/megatron/gradient_buffers.h"
 #include "simulator/tape/megatron/optimizer.h"
 #include "simulator/tape/megatron/schedule.h"
@@ -56,16 +57,24 @@ class MegatronRole : public Store {
   std::int64_t tokens(const MicroBatches& batch) const;
   bool first(std::int64_t chunk) const { return stage_->layout().embedding && chunk == 0; }
   bool last(std::int64_t chunk) const;
-  /// The virtual stage's input (its ids' embedding, or what the stage before sent) and hidden states.
+  /// Hidden states of the virtual stage, out of its ids' embedding or of `piece.input`, which the stage before sent.
   tape::Tensor chunk_forward(std::int64_t chunk, InFlight& piece, const MicroBatches& batch);
   Outputs token_outputs(tape::Tensor hidden, Entropy entropy);
   tape::Tensor training_loss(tape::Tensor hidden);
   /// Memory for hidden states, or their gradient, of `all` tokens that another stage sends.
   tape::Tensor received(std::int64_t all, std::uint16_t name);
-  void receive_ahead(const std::vector<tape::megatron::PipelineStep>& steps, std::size_t done);
-  void hold_output(const tape::Tensor& output);
+  /// Log-probs or values of the last stage, kept in `results`.
+  void keep_results(tape::Tensor hidden, Output output, std::vector<Outputs>& results);
+  void forward_interleaved(std::int64_t micro_batches, Output output, std::vector<Outputs>& results);
+  void train_interleaved(std::int64_t micro_batches);
+  InterleavedSchedule::Place interleaved() const;
+  tape::Tensor train_forward(std::int64_t chunk, InFlight& piece);
+  /// The input's gradient.
+  tape::Tensor train_backward(std::int64_t chunk, const tape::Tensor& input, const tape::Tensor& output,
+                              const tape::Tensor& gradient);
   void forward_step(const tape::megatron::PipelineStep& step);
   void backward_step(const tape::megatron::PipelineStep& step);
+  double bubble() const;
   void train_mini_batch(double times);
   void move_weights(bool to_device);
   void repeat(double times) {
@@ -76,12 +85,11 @@ class MegatronRole : public Store {
   std::unique_ptr<tape::megatron::Stage> stage_;
   std::unique_ptr<tape::megatron::GradientBuffers> buffers_;
   std::unique_ptr<tape::megatron::Optimizer> states_;
-  std::map<std::pair<std::int64_t, std::int64_t>, InFlight> in_flight_;  ///< by chunk, micro-batch
+  std::map<std::int64_t, InFlight> in_flight_;  ///< by micro-batch
   // What the schedule and the model hold between micro-batches:
   std::map<std::int64_t, tape::Tensor> held_input_;  ///< of each chunk, with its gradient, until its next one
-  tape::Tensor last_output_;                         ///< with its graph, until the next forward is done
-  tape::Tensor input_gradient_;                      ///< sent to the stage before; until the next one
-  tape::Tensor next_input_, next_gradient_;          ///< received ahead
+  tape::Tensor last_output_;     ///< whose backward ran last, with its graph
+  tape::Tensor input_gradient_;  ///< sent to the stage before; until the next one
   Bytes largest_gathered_ = 0;                       ///< the model's largest weight, whole
   Bytes largest_local_ = 0;                          ///< ... one rank's part of it
 };

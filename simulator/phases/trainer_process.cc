@@ -50,6 +50,7 @@ class CountedBlocks {
   std::int64_t retries() const { return 0; }
   Bytes inactive_split() const { return 0; }
   static constexpr bool kHasSegments = false;
+  void follow(const allocator::Clock&) {}
   DriverUse driver_use() const { return {}; }
 
  private:
@@ -110,6 +111,7 @@ class SimulatedBlocks {
     if (recorder_ != nullptr) recorder_->switched_expandable(on);
   }
   RunRecorder* recorder() { return recorder_; }
+  void follow(const allocator::Clock& clock) { device_.follow(clock); }
   void leave_out_repetitions(bool leave_out) { memory_.leave_out_repetitions(leave_out); }
   bool left_out_wrongly() const { return memory_.left_out_wrongly(); }
   std::optional<std::string> out_of_memory() const { return memory_.out_of_memory(); }
@@ -150,6 +152,7 @@ class ProgramProcess final : public TrainerProcess {
                Blocks::kHasSegments ? std::function<DriverUse()>([this] { return blocks_.driver_use(); })
                                     : std::function<DriverUse()>()),
         program_(job, timed_, trainer::traits_of(hardware), rank) {
+    if (follows_clock(job)) blocks_.follow(timed_.clock());
     program_.repeat = &timed_.repeat;
     program_.filled = &timed_.filled;
     timed_.records_history = job.records_history;
@@ -224,6 +227,12 @@ bool runs_ahead(const Job& job, const Hardware& hardware) {
   return std::any_of(job.roles.begin(), job.roles.end(), [&](const Role& role) {
     if (role.sharding.kind != ShardingKind::fsdp1) return false;
     return shard_group_size(job, role) > 1 || outlasts_host(job, role, hardware);
+  });
+}
+
+bool follows_clock(const Job& job) {
+  return std::any_of(job.roles.begin(), job.roles.end(), [](const Role& role) {
+    return role.sharding.kind == ShardingKind::megatron && role.parallel.virtual_pipeline > 1;
   });
 }
 

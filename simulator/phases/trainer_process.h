@@ -70,6 +70,11 @@ using MakeTrainer = std::function<Result<std::unique_ptr<TrainerProcess>>(
 /// keeps up; elsewhere the host is ahead. Cards without known rates count as slower than the host.
 bool runs_ahead(const Job& job, const Hardware& hardware);
 
+/// Whether memory that other streams use is had again as the process's clocks say. Megatron-Core lets NCCL's streams use
+/// what virtual stages send and does not wait for them; how far the device is behind its host then decides what the
+/// allocator has to get anew.
+bool follows_clock(const Job& job);
+
 /// The process's program over a Memory of that fidelity.
 MakeTrainer program_over(Fidelity fidelity);
 

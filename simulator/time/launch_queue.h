@@ -26,6 +26,7 @@ class LaunchQueue {
   }
   /// The host waits for what was launched.
   void wait(Stream stream) { wait_until(reached(stream)); }
+  double host_reached() const { return host_; }  ///< how far the host is
   /// When the work given to `stream` so far is done; the host waits for such a moment.
   double reached(Stream stream) const { return streams_[stream % kStreams]; }
   void wait_until(double moment) { host_ = host_ < moment ? moment : host_; }

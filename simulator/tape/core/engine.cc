@@ -177,8 +177,10 @@ void Engine::accumulate_leaf(Node* node) {
 void Engine::deliver(const Edge& edge, Stream made_on, Tensor gradient) {
   Node* node = edge.node;
   const StreamScope stream(tape_, node->stream);
-  if (gradient.defined() && node->stream != made_on && gradient->storage->block != kNoBlock)
+  if (gradient.defined() && node->stream != made_on && gradient->storage->block != kNoBlock) {
+    tape_.memory().wait_stream(node->stream, made_on);
     tape_.memory().record_stream(gradient->storage->block, node->stream);
+  }
   if (node->buffer.size() <= edge.slot) node->buffer.resize(edge.slot + 1u);
   Tensor& waiting = node->buffer[edge.slot];
   if (gradient.defined()) {

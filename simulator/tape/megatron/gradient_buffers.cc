@@ -20,6 +20,7 @@ constexpr std::int64_t kBucket = 40'000'000, kBucketARank = 1'000'000;
 
 GradientBuffers::GradientBuffers(Stage& stage, const Options& options)
     : tape_(stage.context().tape), options_(options) {
+  const StreamScope stream(tape_, options_.stream);  // the wrapper's own memory belongs to the stream it is made on
   for (std::int32_t chunk = 0; chunk < static_cast<std::int32_t>(stage.layout().chunks.size()); ++chunk) {
     add_buffer(stage, chunk, false);
     add_buffer(stage, chunk, true);
@@ -74,12 +75,10 @@ void GradientBuffers::add_buffer(Stage& stage, std::int32_t chunk, bool expert) 
   for (const BufferSlot& slot : buffer.slots) {
     if (options_.contiguous_parameters)
       tape_.set_data(slot.parameter, tape_.alias(buffer.parameters, slot.parameter.shape(), slot.first));
-    tape_.leaf_hooks(slot.parameter).accumulated.push_back([this](const Tensor& leaf) {
-      // Autograd tells the allocator of the stream that works with a gradient, where it is not its own.
-      if (options_.stream != 0 && leaf->grad != nullptr)
-        tape_.memory().record_stream(leaf->grad->storage->block, options_.stream);
-      tape_.set_grad(leaf, {});
-    });
+    // Autograd sums a parameter's gradients on the stream on which its accumulator was made, and tells the allocator.
+    if (options_.stream != 0) accumulators_.emplace_back(tape_.accumulator(slot.parameter));
+    tape_.leaf_hooks(slot.parameter).accumulated.push_back(
+        [this](const Tensor& leaf) { tape_.set_grad(leaf, {}); });
   }
   buffers_.push_back(std::move(buffer));
 }

@@ -45,7 +45,7 @@ class GradientBuffers {
     std::int64_t dense_rank = 0, expert_rank = 0;
     bool overlap = false;  ///< buckets of max(40 million, a million a rank) elements in the first virtual
                            ///< stage of the first pipeline stage; else one bucket
-    Stream stream = 0;  ///< on which gradients are added to the buffers
+    Stream stream = 0;  ///< on which all this is made, and gradients are added to the buffers
   };
   /// Virtual stage after virtual stage: its parameter and gradient buffers come to exist, then its
   /// parameters' own storages go one by one.
@@ -70,6 +70,7 @@ class GradientBuffers {
   Tape& tape_;
   Options options_;
   std::vector<Buffer> buffers_;
+  std::vector<NodeRef> accumulators_;  ///< which hooks keep
   std::vector<Tensor> host_;
 };
 

@@ -56,5 +56,28 @@ TEST(VirtualDevice, ARangeTakesTheLowestGap) {
   EXPECT_EQ(device.reserve(kGiB / 2, false), b + kGiB / 2);
 }
 
+class Clocks : public Clock {
+ public:
+  double now(Stream) const override { return time; }
+  double reached(Stream stream) const override { return stream == 1 ? given : 0; }
+  double time = 0, given = 0;
+};
+
+TEST(VirtualDevice, EventsAreDoneWhenTheClockHasReachedThem) {
+  Clocks clock;
+  VirtualDevice device(kGiB);
+  device.follow(clock);
+  clock.given = 5;
+  const EventToken event = device.record_event(1), other = device.record_event(2);
+  EXPECT_FALSE(device.event_done(event));
+  EXPECT_TRUE(device.event_done(other));
+  clock.time = 5;
+  EXPECT_TRUE(device.event_done(event));
+  clock.given = 9;
+  const EventToken waited = device.record_event(1);
+  device.wait_event(waited);
+  EXPECT_TRUE(device.event_done(waited));
+}
+
 }  // namespace
 }  // namespace headroom::allocator

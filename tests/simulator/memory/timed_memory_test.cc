@@ -55,6 +55,21 @@ TEST(TimedMemory, WorkThatNeedsWhatIsGatheredWaitsForIt) {
   EXPECT_GT(behind[Spent::memory], apart[Spent::memory] + 1e-4);
 }
 
+TEST(TimedMemory, StreamsThatWaitForPeersAreBehindByAsManyLaunchesAsMayQueue) {
+  Timed t;
+  const allocator::Clock& clock = t.memory.clock();
+  EXPECT_EQ(clock.reached(1), clock.now(1));
+  t.memory.wait_for_peers(1);
+  const double behind = clock.reached(1);
+  EXPECT_GT(behind, clock.now(1) + 100);
+  while (clock.now(1) < behind) t.memory.run(work_on(0, OperationKind::copy));
+  EXPECT_GT(clock.reached(1), clock.now(1));
+  // Work of its own stream is behind until it is waited for.
+  EXPECT_GT(clock.reached(0), clock.now(0));
+  t.memory.synchronize();
+  EXPECT_EQ(clock.reached(0), clock.now(0));
+}
+
 TEST(TimedMemory, EmptyPartsOfAMicroBatchCostTheHostAlone) {
   Timed t;
   const auto seconds = [&](double filled) {

@@ -44,9 +44,11 @@ TEST(MegatronRecorded, AllocatedIsExactInNearlyEveryPhaseOfEveryRank) {
 TEST(MegatronRecorded, ReservedIsNearWhereGradientsStayOnOneStream) {
   int rows = 0;
   for (const MegatronRecording& recording : recordings()) {
-    if (!recording.current_stream || recording.job.roles.front().parallel.virtual_pipeline > 1) continue;
+    if (!recording.current_stream) continue;
+    // How far a virtual stage is behind its host is not recorded.
+    const double tolerance = recording.job.roles.front().parallel.virtual_pipeline > 1 ? 0.022 : 0.02;
     for (const MegatronErrors& e : errors_of(recording)) {
-      EXPECT_LE(std::abs(e.reserved), 0.02) << recording.name << " rank " << recording.rank << " " << e.phase;
+      EXPECT_LE(std::abs(e.reserved), tolerance) << recording.name << " rank " << recording.rank << " " << e.phase;
       ++rows;
     }
   }
@@ -95,6 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mechanism{"CompiledCrossEntropyMakesOneTensorMore", {"w1-l1b8-cefuse"}},
         Mechanism{"UnfusedActivationKeepsTheOffsetHalf", {"w1-l1b8-nofuse"}},
         Mechanism{"VirtualStagesAreWrappedOneByOne", {"w2-l1b8-pp2-vp2-m4", "w2-q15u8-pp2-vp2-m8-rl"}, 0.002},
+        Mechanism{"VirtualStagesHoldWhatTheySend", {"w2-l1b8-pp2-vp2-m4", "w2-q15u8-pp2-vp2-m8-rl"}, 0.0005},
         Mechanism{"RanksOfADataParallelGroupDiffer",
                   {"w2-l1b8-dp2", "w2-l1b8-dp2-overlap", "w2-l1b-dp2-rl-full-offload", "w2-l1b8-cp2"},
                   0.0085},
