@@ -156,6 +156,7 @@ struct Decoder {
   bool tied_embeddings = false;
   bool head_bias = false;
   std::int64_t token_rows = 0;     ///< rows of the table of layers' own embeddings (Layer::token_width); 0: none
+  std::int64_t next_token_layers = 0;  ///< in the checkpoint, behind the last one, for multi-token prediction
   double embedding_scale = 1;  ///< Gemma multiplies embeddings (an extra tensor)
   double logits_softcap = 0;   ///< Gemma 2
   double dropout = 0;          ///< residual dropout of the family's default config (OPT, GPT-2: 0.1)

@@ -51,6 +51,7 @@ Decoder read_decoder(Config& config, const Defaults& defaults) {
   decoder.vocabulary = config.size("vocab_size", defaults.vocabulary);
   decoder.hidden = config.essential("hidden_size", defaults.hidden);
   decoder.layers = config.essential("num_hidden_layers", defaults.layers);
+  decoder.next_token_layers = config.count({"num_nextn_predict_layers", "mtp_num_hidden_layers"}, 0);
   decoder.max_positions = read_positions(config, defaults.max_positions);
   decoder.tied_embeddings = config.flag("tie_word_embeddings", defaults.tied);
   decoder.embedding_dim = decoder.hidden;

@@ -14,26 +14,29 @@ namespace {
 class StageWriter {
  public:
   StageWriter(const Architecture& model, const Parallel& parallel, std::int64_t vocabulary,
-              MegatronLayers layers, bool grouped_experts)
+              MegatronLayers layers, bool grouped_experts, std::int64_t mtp_layers)
       : model_(model),
         parallel_(parallel),
         vocabulary_(vocabulary),
         hidden_(model.decoder.hidden),
+        mtp_layers_(model.head == HeadKind::language_model ? mtp_layers : 0),
         local_(layers == MegatronLayers::local),
         experts_apart_(local_ || !grouped_experts) {}
 
   Result<MegatronStage> write(const PipelineStage& stage) {
     const Decoder& decoder = model_.decoder;
     const std::int64_t rows = cut(vocabulary_, parallel_.tensor, "vocabulary");
-    if (stage.embedding) {
-      add("embedding.word_embeddings.weight", {rows, hidden_});
-      if (decoder.position == PositionKind::learned)
-        add("embedding.position_embeddings.weight", {decoder.position_rows, hidden_});
-    }
+    if (stage.embedding) embedding(rows);
     for (size_t chunk = 0; chunk < stage.chunks.size(); ++chunk) {
       chunk_ = static_cast<std::int32_t>(chunk);
       const LayerRange& range = stage.chunks[chunk];
-      for (std::int64_t i = range.first; i < range.first + range.count; ++i) layer(i, decoder.layer(i));
+      const bool predicts = stage.head && chunk + 1 == stage.chunks.size() && mtp_layers_ > 0;
+      if (predicts && !(stage.embedding && chunk == 0)) embedding(rows);
+      for (std::int64_t i = range.first; i < range.first + range.count; ++i) {
+        layer_ = static_cast<std::int32_t>(i);
+        layer(fmt::format("decoder.layers.{}.", i), decoder.layer(i));
+        layer_ = -1;
+      }
     }
     if (stage.head) head(stage.embedding, rows);
     if (error_) return fail(*error_);
@@ -55,6 +58,7 @@ class StageWriter {
     weight.shape = std::move(shape);
     weight.layer = layer_;
     weight.chunk = chunk_;
+    weight.depth = depth_;
     weight.matrix = matrix;
     return weight;
   }
@@ -71,9 +75,28 @@ class StageWriter {
     if (norm.bias) add(name + "bias", {norm.size});
   }
 
-  void layer(std::int64_t index, const Layer& layer) {
-    layer_ = static_cast<std::int32_t>(index);
-    prefix_ = fmt::format("decoder.layers.{}.", index);
+  void embedding(std::int64_t rows) {
+    add("embedding.word_embeddings.weight", {rows, hidden_});
+    if (model_.decoder.position == PositionKind::learned)
+      add("embedding.position_embeddings.weight", {model_.decoder.position_rows, hidden_});
+  }
+
+  void predictions() {
+    const Decoder& decoder = model_.decoder;
+    for (std::int64_t i = 0; i < mtp_layers_; ++i) {
+      depth_ = static_cast<std::int32_t>(i);
+      const std::string at = fmt::format("mtp.layers.{}.", i);
+      norm(at + "enorm.", decoder.final_norm);
+      norm(at + "hnorm.", decoder.final_norm);
+      linear(at + "eh_proj", cut(hidden_, parallel_.tensor, "hidden features"), 2 * hidden_);
+      layer(at + "transformer_layer.", decoder.layer(decoder.layers - 1));
+      norm(at + "final_layernorm.", decoder.final_norm);
+    }
+    depth_ = -1;
+  }
+
+  void layer(std::string prefix, const Layer& layer) {
+    prefix_ = std::move(prefix);
     mixer(layer);
     norm("post_self_attn_layernorm.", layer.attention_post_norm);
     if (layer.mlp.kind == MlpKind::none) {
@@ -87,7 +110,6 @@ class StageWriter {
     }
     norm("post_mlp_layernorm.", layer.mlp_post_norm);
     prefix_.clear();
-    layer_ = -1;
   }
 
   void mixer(const Layer& layer) {
@@ -195,6 +217,7 @@ class StageWriter {
       add("output_layer.weight", {model_.labels, hidden_}, true);
       return;
     }
+    predictions();
     if (!decoder.tied_embeddings) {
       linear("output_layer", rows, hidden_, decoder.head_bias);
     } else if (!embedding_here) {
@@ -204,13 +227,13 @@ class StageWriter {
 
   const Architecture& model_;
   const Parallel& parallel_;
-  const std::int64_t vocabulary_, hidden_;
+  const std::int64_t vocabulary_, hidden_, mtp_layers_;
   const bool local_;  ///< Megatron's own layers
   const bool experts_apart_;
   MegatronStage out_;
   std::optional<Error> error_;
   std::string prefix_;
-  std::int32_t layer_ = -1, chunk_ = 0;
+  std::int32_t layer_ = -1, chunk_ = 0, depth_ = -1;
 };
 
 Status supported(const Architecture& model) {
@@ -246,14 +269,14 @@ std::int64_t MegatronStage::expert_elements() const {
 
 Result<MegatronStage> megatron_stage(const Architecture& model, const Parallel& parallel,
                                      const VocabularyRule& rule, std::int64_t stage, MegatronLayers layers,
-                                     bool grouped_experts) {
+                                     bool grouped_experts, std::int64_t mtp_layers) {
   HEADROOM_TRY(supported(model));
   HEADROOM_ASSIGN(const auto stages, pipeline_stages(model.decoder.layers, parallel));
   if (stage < 0 || stage >= parallel.pipeline)
     return fail(fmt::format("expected a stage below {}, found {}", parallel.pipeline, stage));
   HEADROOM_ASSIGN(const std::int64_t rows,
                   padded_vocabulary(model.decoder.vocabulary, rule, parallel.tensor));
-  return StageWriter(model, parallel, rows, layers, grouped_experts)
+  return StageWriter(model, parallel, rows, layers, grouped_experts, mtp_layers)
       .write(stages[static_cast<size_t>(stage)]);
 }
 

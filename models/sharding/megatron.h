@@ -20,6 +20,7 @@ struct MegatronWeight {
   std::int64_t copies = 1;
   std::int32_t layer = -1;
   std::int32_t chunk = 0;      ///< virtual stage
+  std::int32_t depth = -1;     ///< of multi-token prediction
   bool expert = false;         ///< in the expert grid: its optimizer shards run over the expert-data group
   bool matrix = false;         ///< weight of a matrix product (not embedding, norm, bias, router)
   std::int64_t count() const;  ///< elements of all copies
@@ -39,12 +40,14 @@ struct MegatronStage {
 /// Sources: Megatron-Core 0.14's module definitions with Transformer Engine layers.
 /// Errors: what does not divide, by key; parallel attention and MLP (GPT-NeoX, Falcon, …), which Megatron
 /// lacks.
+/// `mtp_layers` of multi-token prediction lie between the last stage's final norm and its head, one more decoder layer
+/// each, two norms and a projection; a stage that has them and not the embedding has a copy of that too.
 /// With Megatron's own layers norms are modules of their own before attention and MLP, latent attention's
 /// down projections are cut, and every local expert has weights of its own; so it has without
 /// `grouped_experts`.
 Result<MegatronStage> megatron_stage(const Architecture& model, const Parallel& parallel,
                                      const VocabularyRule& rule, std::int64_t stage,
                                      MegatronLayers layers = MegatronLayers::transformer_engine,
-                                     bool grouped_experts = true);
+                                     bool grouped_experts = true, std::int64_t mtp_layers = 0);
 
 }  // namespace headroom

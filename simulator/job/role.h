@@ -135,6 +135,7 @@ struct MegatronSwitches {
   bool fp8 = false;             ///< products in FP8; weights are kept in bf16 and quantised anew each step
   bool fp8_parameters = false;  ///< ... and weights are kept in FP8 alone
   std::int64_t mtp_layers = 0;  ///< multi-token prediction: layers behind the last one
+  bool mtp_trained = true;      ///< ... and passes run them and form their losses; false: they are only held
   std::int64_t vocabulary_multiple = 1;     ///< the vocabulary is padded to it
   bool vocabulary_multiple_a_rank = false;  ///< ... times the tensor-parallel size
   bool operator==(const MegatronSwitches&) const = default;

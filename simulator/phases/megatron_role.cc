@@ -33,19 +33,12 @@ const std::uint16_t kInput = tape::operation_name("micro_batch"),
 
 Status MegatronRole::build() {
   const Role& r = role();
-  if (r.megatron.mtp_layers > 0)
-    return fail(Error{.message = fmt::format("role {}: no program yet for multi-token prediction", r.name),
-                      .file = {},
-                      .key = "mtp_layers"});
-  if (r.megatron.fp8_parameters)
-    return fail(Error{.message = fmt::format("role {}: no program yet for parameters in FP8", r.name),
-                      .file = {},
-                      .key = "fp8_parameters"});
   HEADROOM_ASSIGN(const RankPlace place, rank_place(r.parallel, context_.world, context_.rank));
   HEADROOM_ASSIGN(const DataParallel data, data_parallel(r.parallel, context_.world));
   megatron::Options options;
   options.parallel = r.parallel;
   options.switches = r.megatron;
+  options.switches.fp8 = r.megatron.fp8 || r.megatron.fp8_parameters;
   options.recompute = r.recompute;
   options.vocabulary = {r.megatron.vocabulary_multiple, r.megatron.vocabulary_multiple_a_rank};
   options.head = r.head;
@@ -65,7 +58,7 @@ Status MegatronRole::build() {
   for (std::int64_t s = 0; s < r.parallel.pipeline; ++s) {
     HEADROOM_ASSIGN(const MegatronStage part,
                     megatron_stage(*model_architecture_, r.parallel, options.vocabulary, s, r.megatron.layers,
-                                   r.megatron.grouped_experts));
+                                   r.megatron.grouped_experts, r.megatron.mtp_layers));
     for (const MegatronWeight& weight : part.weights) {
       const std::int64_t ranks = weight.shape.size() < 2 ? 1
                                  : weight.expert         ? r.parallel.expert * expert_tensor_of(r.parallel)
@@ -146,11 +139,13 @@ Tensor MegatronRole::received(std::int64_t all, std::uint16_t name) {
   return tape_.empty({all / c.token_split(), role().model->decoder.hidden}, c.options.dtype, name);
 }
 
-MegatronRole::Outputs MegatronRole::token_outputs(Tensor hidden, Entropy entropy) {
+MegatronRole::Outputs MegatronRole::token_outputs(Tensor hidden, const Tensor& batch, Entropy entropy) {
   megatron::Context& c = stage_->context();
   const LossSpec& loss = role().loss;
   Outputs out;
   Tensor normed = stage_->final_norm(std::move(hidden));
+  if (stage_->predicts_ahead() && role().megatron.mtp_trained)
+    normed = with_predictions(std::move(normed), tape::select(batch, 0, 0));
   if (loss.token_logprob == TokenLogprob::fused_linear) {
     Tensor rows = stage_->whole_tokens(std::move(normed));
     Tensor labels = tape_.empty({rows.size(0)}, DType::int64, kInput);
@@ -188,6 +183,25 @@ MegatronRole::Outputs MegatronRole::token_outputs(Tensor hidden, Entropy entropy
   return out;
 }
 
+/// Every depth of multi-token prediction has logits and a loss of its own, whose backward begins with the model's.
+Tensor MegatronRole::with_predictions(Tensor normed, const Tensor& ids) {
+  megatron::Context& c = stage_->context();
+  const std::int64_t rows = normed.size(0);
+  Tensor all = stage_->predict_ahead(std::move(normed), ids);
+  const std::vector<Tensor> parts = tape::split(std::move(all), 0, rows);
+  Tensor out = parts.front(), logits;
+  const tape::ComponentScope component(tape_, Component::logits);
+  for (std::size_t depth = 1; depth < parts.size(); ++depth) {
+    logits = stage_->logits(parts[depth]);  // the one before lives until this one exists
+    Tensor loss = role().megatron.fused_cross_entropy ? megatron::compiled_cross_entropy(c, logits)
+                                                      : megatron::vocab_parallel_cross_entropy(c, logits);
+    Tensor masked = tape::mul_scalar(std::move(loss));
+    Tensor scaled = tape::div_scalar(std::move(masked));
+    out = megatron::with_loss(c, std::move(out), scaled);
+  }
+  return out;
+}
+
 Tensor MegatronRole::forward(const Experience&, Output output) {
   const tape::GradMode no_grad(tape_, false);
   const tape::ComponentScope component(tape_, Component::activations);
@@ -208,7 +222,7 @@ Tensor MegatronRole::forward(const Experience&, Output output) {
     InFlight piece;
     Tensor hidden = chunk_forward(0, piece, batch);
     if (last(0)) {
-      keep_results(std::move(hidden), output, results);
+      keep_results(std::move(hidden), piece.batch, output, results);
       last_output_.reset();
     } else {
       last_output_ = std::move(hidden);
@@ -222,9 +236,9 @@ Tensor MegatronRole::forward(const Experience&, Output output) {
   return {};  // results go to the host with the batch
 }
 
-void MegatronRole::keep_results(Tensor hidden, Output output, std::vector<Outputs>& results) {
+void MegatronRole::keep_results(Tensor hidden, const Tensor& batch, Output output, std::vector<Outputs>& results) {
   if (output == Output::logprobs) {
-    results.push_back(token_outputs(std::move(hidden), role().loss.logprob_entropy));
+    results.push_back(token_outputs(std::move(hidden), batch, role().loss.logprob_entropy));
   } else {
     Tensor normed = stage_->final_norm(std::move(hidden));
     results.push_back({stage_->values(std::move(normed)), {}});
@@ -251,7 +265,7 @@ void MegatronRole::forward_interleaved(std::int64_t micro_batches, Output output
     piece.input = input;
     InterleavedSchedule::Piece out;
     out.output = chunk_forward(chunk, piece, batch);
-    if (last(chunk)) keep_results(std::move(out.output), output, results);
+    if (last(chunk)) keep_results(std::move(out.output), piece.batch, output, results);
     if (role().empties_each_micro_batch) tape_.memory().empty_cache();
     return out;
   };
@@ -289,9 +303,9 @@ double MegatronRole::bubble() const {
 
 // --- Training
 
-Tensor MegatronRole::training_loss(Tensor hidden) {
+Tensor MegatronRole::training_loss(Tensor hidden, const Tensor& batch) {
   if (role().head == HeadKind::language_model) {
-    const Outputs outputs = token_outputs(std::move(hidden), role().loss.train_entropy);
+    const Outputs outputs = token_outputs(std::move(hidden), batch, role().loss.train_entropy);
     const bool bonus = role().loss.train_entropy == Entropy::backward;
     return trainer::packed_policy_loss(tape_, role().loss, outputs.logprobs,
                                        bonus ? outputs.entropy : Tensor());
@@ -306,7 +320,7 @@ Tensor MegatronRole::train_forward(std::int64_t chunk, InFlight& piece) {
   const tape::ComponentScope component(tape_, Component::activations);
   Tensor hidden = chunk_forward(chunk, piece, context_.packed_train);
   if (!last(chunk)) return hidden;
-  Tensor loss = training_loss(std::move(hidden));
+  Tensor loss = training_loss(std::move(hidden), piece.batch);
   return tape::div_scalar(std::move(loss));
 }
 

@@ -59,12 +59,14 @@ class MegatronRole : public Store {
   bool last(std::int64_t chunk) const;
   /// Hidden states of the virtual stage, out of its ids' embedding or of `piece.input`, which the stage before sent.
   tape::Tensor chunk_forward(std::int64_t chunk, InFlight& piece, const MicroBatches& batch);
-  Outputs token_outputs(tape::Tensor hidden, Entropy entropy);
-  tape::Tensor training_loss(tape::Tensor hidden);
+  /// `batch`: the ids that the hidden states were made of.
+  Outputs token_outputs(tape::Tensor hidden, const tape::Tensor& batch, Entropy entropy);
+  tape::Tensor with_predictions(tape::Tensor normed, const tape::Tensor& ids);
+  tape::Tensor training_loss(tape::Tensor hidden, const tape::Tensor& batch);
   /// Memory for hidden states, or their gradient, of `all` tokens that another stage sends.
   tape::Tensor received(std::int64_t all, std::uint16_t name);
   /// Log-probs or values of the last stage, kept in `results`.
-  void keep_results(tape::Tensor hidden, Output output, std::vector<Outputs>& results);
+  void keep_results(tape::Tensor hidden, const tape::Tensor& batch, Output output, std::vector<Outputs>& results);
   void forward_interleaved(std::int64_t micro_batches, Output output, std::vector<Outputs>& results);
   void train_interleaved(std::int64_t micro_batches);
   InterleavedSchedule::Place interleaved() const;

@@ -327,6 +327,7 @@ struct Fields<MegatronSwitches> {
             &M::fp8_parameters);
     v.field({.name = "mtp_layers", .meaning = "multi-token prediction: layers behind the last one"},
             &M::mtp_layers);
+    v.field({.name = "mtp_trained", .meaning = "passes run those layers and form their losses"}, &M::mtp_trained);
     v.field({.name = "vocabulary_multiple", .meaning = "the vocabulary is padded to it", .least = 1},
             &M::vocabulary_multiple);
     v.field({.name = "vocabulary_multiple_a_rank", .meaning = "... times the tensor-parallel size"},

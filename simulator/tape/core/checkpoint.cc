@@ -171,15 +171,21 @@ class Reentrant : public Function {
     const Tensor input = node.unpack(0);
     const std::vector<Tensor> given = arguments_.unpacked(node);
     Tensor leaf, output;
+    std::vector<Tensor> leaves = given;
+    const std::span<Tensor> differentiable = std::span(leaves).last(outgoing.size() - 1);
     {
       const RecomputeModes modes(tape_, modes_);
       leaf = detach(input);
       leaf->requires_grad = true;
       leaf->view = false;  // as autocast sees it: its cast is kept like a weight's
-      output = region_(leaf, given);
+      for (std::size_t i = 0; i < differentiable.size(); ++i)
+        if (node.wants(i + 1)) (differentiable[i] = detach(differentiable[i]))->requires_grad = true;
+      output = region_(leaf, leaves);
     }
     tape::backward(engine_, output, incoming[0]);
     outgoing[0] = leaf.grad();
+    for (std::size_t i = 0; i < differentiable.size(); ++i)
+      if (node.wants(i + 1)) outgoing[i + 1] = differentiable[i].grad();
     drop(leaf, output);
   }
 
@@ -256,7 +262,12 @@ Tensor checkpoint_reentrant(Tape& tape, Engine& engine, Region region, const Ten
     output = region(input, captured);
   }
   if (!input.requires_grad()) return output;
-  Node* node = tape.node(kCheckpointBackward, nullptr, {&input});
+  // Positional arguments get gradients like the input.
+  std::vector<const Tensor*> inputs = {&input};
+  const auto differentiable = [](const Tensor& one) { return one.defined() && one.requires_grad(); };
+  if (std::any_of(captured.end() - static_cast<std::ptrdiff_t>(positional), captured.end(), differentiable))
+    for (std::size_t i = captured.size() - positional; i < captured.size(); ++i) inputs.push_back(&captured[i]);
+  Node* node = tape.node(kCheckpointBackward, nullptr, inputs);
   auto function =
       std::make_unique<Reentrant>(tape, engine, std::move(region), std::move(captured), positional);
   tape.save(node, input);

@@ -21,16 +21,34 @@ constexpr std::int64_t kBucket = 40'000'000, kBucketARank = 1'000'000;
 GradientBuffers::GradientBuffers(Stage& stage, const Options& options)
     : tape_(stage.context().tape), options_(options) {
   const StreamScope stream(tape_, options_.stream);  // the wrapper's own memory belongs to the stream it is made on
-  for (std::int32_t chunk = 0; chunk < static_cast<std::int32_t>(stage.layout().chunks.size()); ++chunk) {
-    add_buffer(stage, chunk, false);
-    add_buffer(stage, chunk, true);
-  }
+  for (std::int32_t chunk = 0; chunk < static_cast<std::int32_t>(stage.layout().chunks.size()); ++chunk)
+    for (const bool expert : {false, true}) {
+      std::vector<DType> dtypes;  // in the order in which the model has them
+      for (const Stage::Parameter& parameter : stage.parameters())
+        if (const DType dtype = parameter.tensor.dtype();
+            belongs(stage, parameter, chunk, expert) && std::find(dtypes.begin(), dtypes.end(), dtype) == dtypes.end())
+          dtypes.push_back(dtype);
+      for (const DType dtype : dtypes) add_buffer(stage, chunk, expert, dtype);
+    }
+}
+
+bool GradientBuffers::belongs(const Stage& stage, const Stage::Parameter& parameter, std::int32_t chunk, bool expert) {
+  const bool apart = stage.options().parallel.expert > 1;
+  return parameter.weight.chunk == chunk && parameter.tensor->requires_grad &&
+         (parameter.weight.expert && apart) == expert;
+}
+
+/// Whether two stages hold that weight: the embedding that the head is tied to, or that multi-token prediction needs.
+bool GradientBuffers::is_shared(const Stage& stage, const std::string& name) {
+  const bool predicts = stage.options().switches.mtp_layers > 0, tied = stage.model().decoder.tied_embeddings;
+  if (name == "embedding.word_embeddings.weight") return tied || predicts;
+  return name == "output_layer.weight" && tied && !predicts;
 }
 
 /// Slots and buckets. The copy of tied embeddings that two pipeline stages share has a bucket of its own.
-void GradientBuffers::lay_out(Stage& stage, Buffer& buffer, std::int32_t chunk, bool expert) const {
+void GradientBuffers::lay_out(Stage& stage, Buffer& buffer, std::int32_t chunk, bool expert, DType dtype) const {
   const Parallel& parallel = stage.context().options.parallel;
-  const bool experts_apart = parallel.expert > 1, padded = options_.contiguous_parameters;
+  const bool padded = options_.contiguous_parameters;
   const bool first_chunk = stage.context().options.stage == 0 && chunk == 0;
   const std::int64_t target = std::max(kBucket, kBucketARank * parallel.context * options_.dense_ranks);
   std::int64_t next = 0, begun = 0;
@@ -41,11 +59,8 @@ void GradientBuffers::lay_out(Stage& stage, Buffer& buffer, std::int32_t chunk, 
   };
   const std::vector<Stage::Parameter>& parameters = stage.parameters();
   for (auto p = parameters.rbegin(); p != parameters.rend(); ++p) {
-    if (p->weight.chunk != chunk || !p->tensor->requires_grad) continue;
-    if ((p->weight.expert && experts_apart) != expert) continue;
-    const bool shared =
-        padded && parallel.pipeline > 1 && stage.model().decoder.tied_embeddings &&
-        (p->weight.name == "output_layer.weight" || p->weight.name == "embedding.word_embeddings.weight");
+    if (!belongs(stage, *p, chunk, expert) || p->tensor.dtype() != dtype) continue;
+    const bool shared = padded && parallel.pipeline > 1 && is_shared(stage, p->weight.name);
     if (padded) next = round_up(next, kParameterStart);
     if (shared && next > begun) close(next);
     buffer.slots.push_back({p->tensor, next, p->tensor.elements(), p->weight.shape.size() > 1});
@@ -56,17 +71,16 @@ void GradientBuffers::lay_out(Stage& stage, Buffer& buffer, std::int32_t chunk, 
   buffer.elements = begun;
 }
 
-void GradientBuffers::add_buffer(Stage& stage, std::int32_t chunk, bool expert) {
+void GradientBuffers::add_buffer(Stage& stage, std::int32_t chunk, bool expert, DType dtype) {
   Buffer buffer;
   buffer.expert = expert;
   buffer.ranks = expert ? options_.expert_ranks : options_.dense_ranks;
   buffer.rank = expert ? options_.expert_rank : options_.dense_rank;
-  lay_out(stage, buffer, chunk, expert);
-  if (buffer.slots.empty()) return;
+  lay_out(stage, buffer, chunk, expert, dtype);
   const ModuleScope module(tape_, 0);
   if (options_.contiguous_parameters) {
     const ComponentScope component(tape_, Component::weights);
-    buffer.parameters = tape_.empty({buffer.elements}, stage.context().options.dtype, kParameters);
+    buffer.parameters = tape_.empty({buffer.elements}, dtype, kParameters);
   }
   {
     const ComponentScope component(tape_, Component::gradients);

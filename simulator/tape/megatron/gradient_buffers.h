@@ -32,7 +32,7 @@ struct Buffer {
 
 /// Megatron's DistributedDataParallel: the trained parameters of each virtual stage in one buffer for the
 /// dense grid and one for the expert grid (only where experts are dealt out over ranks; else they lie with
-/// the dense ones). Each parameter starts at a multiple of 64 elements, a bucket ends at one of lcm(ranks,
+/// the dense ones); parameters in FP8 have buffers of their own. Each parameter starts at a multiple of 64 elements, a bucket ends at one of lcm(ranks,
 /// 128); without a distributed optimizer nothing is padded. Gradients are zeroed there and live until they
 /// are released; what autograd leaves in `.grad` is added to them and goes at once. Source:
 /// distributed/param_and_grad_buffer.py, optimizer/distrib_optimizer.py.
@@ -64,8 +64,10 @@ class GradientBuffers {
   void load_gradients();
 
  private:
-  void add_buffer(Stage& stage, std::int32_t chunk, bool expert);
-  void lay_out(Stage& stage, Buffer& buffer, std::int32_t chunk, bool expert) const;
+  static bool belongs(const Stage& stage, const Stage::Parameter& parameter, std::int32_t chunk, bool expert);
+  void add_buffer(Stage& stage, std::int32_t chunk, bool expert, DType dtype);
+  static bool is_shared(const Stage& stage, const std::string& name);
+  void lay_out(Stage& stage, Buffer& buffer, std::int32_t chunk, bool expert, DType dtype) const;
 
   Tape& tape_;
   Options options_;

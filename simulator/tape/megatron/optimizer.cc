@@ -16,6 +16,11 @@ const std::uint16_t kClone = operation_name("aten::clone"),
                     kRoot = operation_name("aten::_foreach_sqrt"),
                     kMove = operation_name("megatron::offload_optimizer");
 
+/// Of the copy that a master is made of: weights in FP8 come from what they were quantised from, in 16 bits.
+DType copied(const Tensor& parameter) {
+  return parameter.dtype() == DType::fp8 ? DType::bf16 : parameter.dtype();
+}
+
 }  // namespace
 
 Optimizer::Optimizer(Tape& tape, GradientBuffers& buffers, const OptimizerOptions& options)
@@ -68,7 +73,7 @@ void Optimizer::build_on_host(const GradientBuffers& buffers, bool expert, std::
     const bool on_host = static_cast<double>(taken) < options_.cpu_fraction * static_cast<double>(all);
     if (on_host) taken += parameter.elements();
     const Shape shape{parameter.elements()};
-    const Tensor clone = tape_.empty(shape, parameter.dtype(), kClone);
+    const Tensor clone = tape_.empty(shape, copied(parameter), kClone);
     leftovers_.push_back(on_host ? tape_.empty_host(shape, DType::fp32, HostKind::pinned)
                                  : tape_.empty(shape, DType::fp32, kMaster));
   }
@@ -87,12 +92,12 @@ void Optimizer::build_masters() {
   for (Shard& shard : shards_) {
     if (options_.precision_aware) continue;
     const ModuleScope module(tape_, shard.parameter->storage->label.module);
-    const Tensor clone = tape_.empty({shard.count}, shard.parameter.dtype(), kClone);
+    const Tensor clone = tape_.empty({shard.count}, copied(shard.parameter), kClone);
     shard.master = tape_.empty({shard.count}, DType::fp32, kMaster);
   }
   for (Shard& shard : shards_) {
     if (!shard.on_host) continue;
-    const DType from = options_.precision_aware ? shard.parameter.dtype() : DType::fp32;
+    const DType from = options_.precision_aware ? copied(shard.parameter) : DType::fp32;
     const Tensor clone = tape_.empty({shard.count}, from, kClone);
     shard.host_master = tape_.empty_host({shard.count}, DType::fp32, HostKind::pinned);
   }

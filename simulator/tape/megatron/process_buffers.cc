@@ -58,7 +58,8 @@ void ProcessBuffers::quantised_weight(const Tensor& weight, const std::string& r
   const std::size_t place = placed_[{role, weight.elements()}]++;
   if (place == made.size()) {
     const Unlabelled unlabelled(tape_, Component::weights);
-    made.push_back(tape_.empty({2, weight.elements()}, DType::fp8, kQuantised));
+    const std::int64_t forms = weight.dtype() == DType::fp8 ? 1 : 2;
+    made.push_back(tape_.empty({forms, weight.elements()}, DType::fp8, kQuantised));
   }
   kept = made[place];
 }

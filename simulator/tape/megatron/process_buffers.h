@@ -24,7 +24,8 @@ class ProcessBuffers {
   void product_workspace();
   void grouped_workspaces();
   /// FP8: a weight of `role` by rows and by columns, quantised once a step into memory of the module that it is in,
-  /// one of `modules`: it stays, and weights that take its place find it.
+  /// one of `modules`: it stays, and weights that take its place find it. By columns alone where the weight itself is
+  /// kept in FP8.
   void quantised_weight(const Tensor& weight, const std::string& role, const std::string& modules);
   /// Placeholders, quantised weights and the global buffer go, as verl's optimizer offload makes them.
   void clear();

@@ -21,6 +21,11 @@ void product_work(Tape& tape, std::uint16_t name, const Tensor& a, const Tensor&
       .run();
 }
 
+/// Of a product with the weight, and of its gradient: weights in FP8 give and take what the model computes in.
+DType computed(const Context& c, const Tensor& weight) {
+  return weight.dtype() == DType::fp8 ? c.options.dtype : weight.dtype();
+}
+
 void workspace(Context& c, Multiplier by) {
   if (by == Multiplier::transformer_engine)
     c.process.product_workspace();
@@ -31,8 +36,9 @@ void workspace(Context& c, Multiplier by) {
 }  // namespace
 
 Tensor product(Context& c, Multiplier by, std::uint16_t name, const Tensor& input, const Tensor& weight) {
-  Tensor out = c.tape.empty({input.size(0), weight.size(-2)}, weight.dtype(), name);
-  if (by == Multiplier::transformer_engine && c.options.switches.fp8) c.process.quantised_weight(weight, c.options.role, c.options.modules);
+  Tensor out = c.tape.empty({input.size(0), weight.size(-2)}, computed(c, weight), name);
+  if (by == Multiplier::transformer_engine && c.options.switches.fp8)
+    c.process.quantised_weight(weight, c.options.role, c.options.modules);
   workspace(c, by);
   product_work(c.tape, name, input, weight, out, input.size(0), weight.size(-2), input.size(1));
   return out;
@@ -40,7 +46,7 @@ Tensor product(Context& c, Multiplier by, std::uint16_t name, const Tensor& inpu
 
 Tensor input_gradient(Context& c, Multiplier by, std::uint16_t name, const Tensor& gradient,
                       const Tensor& weight) {
-  Tensor out = c.tape.empty({gradient.size(0), weight.size(-1)}, weight.dtype(), name);
+  Tensor out = c.tape.empty({gradient.size(0), weight.size(-1)}, computed(c, weight), name);
   workspace(c, by);
   product_work(c.tape, name, gradient, weight, out, gradient.size(0), weight.size(-1), gradient.size(1));
   return out;
@@ -50,11 +56,11 @@ Tensor weight_gradient(Context& c, const Tensor& gradient, const Tensor& input, 
   Tensor out, written;
   if (c.options.switches.gradient_accumulation_fusion && !c.local()) {
     // One expert's placeholder stands for all of them.
-    const Tensor one = c.process.weight_placeholder({weight.size(-2), weight.size(-1)}, weight.dtype());
+    const Tensor one = c.process.weight_placeholder({weight.size(-2), weight.size(-1)}, computed(c, weight));
     out = c.tape.alias(one, weight.shape(), 0, false);
   } else {
     const ComponentScope component(c.tape, Component::gradients);
-    out = c.tape.empty(weight.shape(), weight.dtype(), kWeightGradient);
+    out = c.tape.empty(weight.shape(), computed(c, weight), kWeightGradient);
     if (!c.options.switches.gradient_accumulation_fusion) written = out;
   }
   product_work(c.tape, kWeightGradient, gradient, input, written, weight.size(-2), weight.size(-1),

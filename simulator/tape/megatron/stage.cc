@@ -36,7 +36,8 @@ Result<std::unique_ptr<Stage>> Stage::make(const Architecture& model, const std:
   std::unique_ptr<Stage> stage(new Stage(model, context));
   HEADROOM_ASSIGN(const auto layouts, pipeline_stages(model.decoder.layers, o.parallel));
   HEADROOM_ASSIGN(const MegatronStage weights, megatron_stage(model, o.parallel, o.vocabulary, o.stage,
-                                                              o.switches.layers, o.switches.grouped_experts));
+                                                              o.switches.layers, o.switches.grouped_experts,
+                                                              o.switches.mtp_layers));
   for (const LayerGroup& group : model.decoder.groups) {
     const StateMixer& state = group.layer.state;
     const std::int64_t ranks = o.parallel.tensor * o.parallel.context;
@@ -80,9 +81,11 @@ void Stage::create(const MegatronStage& weights, const std::string& name) {
     std::vector<std::int64_t> sizes = weight.shape;
     if (weight.copies > 1) sizes.insert(sizes.begin(), weight.copies);
     const ModuleScope module(tape, tape.modules().intern(name + "." + weight.name));
-    Tensor tensor = tape.parameter(Shape::contiguous(sizes), context_.options.dtype,
+    Tensor tensor = tape.parameter(Shape::contiguous(sizes), dtype_of(weight),
                                    context_.options.trainable && !context_.options.lora);
-    if (weight.layer >= 0) {
+    if (weight.depth >= 0) {
+      put_depth(weight, tensor);
+    } else if (weight.layer >= 0) {
       const std::string prefix = fmt::format("decoder.layers.{}.", weight.layer);
       layers_[static_cast<std::size_t>(weight.layer)].put(weight.name.substr(prefix.size()), tensor);
     } else {
@@ -94,7 +97,26 @@ void Stage::create(const MegatronStage& weights, const std::string& name) {
   embedding_ = ends_("embedding.word_embeddings.weight");
   positions_ = ends_("embedding.position_embeddings.weight");
   head_ = ends_("output_layer.weight");
-  if (!head_.defined() && layout_.head) head_ = embedding_;
+  // A last stage that predicts ahead takes its copy of tied embeddings for both ends.
+  if (layout_.head && embedding_.defined() && (!head_.defined() || model_.decoder.tied_embeddings)) head_ = embedding_;
+}
+
+/// TransformerEngine's modules keep their matrices in FP8 where asked to; the head is Megatron's own.
+DType Stage::dtype_of(const MegatronWeight& weight) const {
+  const bool eight = context_.options.switches.fp8_parameters && !context_.local() && weight.matrix &&
+                     weight.name != "output_layer.weight";
+  return eight ? DType::fp8 : context_.options.dtype;
+}
+
+void Stage::put_depth(const MegatronWeight& weight, const Tensor& tensor) {
+  if (depths_.size() <= static_cast<std::size_t>(weight.depth)) depths_.emplace_back();
+  PredictionDepth& depth = depths_[static_cast<std::size_t>(weight.depth)];
+  const std::string name = weight.name.substr(fmt::format("mtp.layers.{}.", weight.depth).size());
+  constexpr std::string_view kLayer = "transformer_layer.";
+  if (name.starts_with(kLayer))
+    depth.layer.put(name.substr(kLayer.size()), tensor);
+  else
+    depth.ends.put(name, tensor);
 }
 
 void Stage::add_adapter(const MegatronWeight& weight, const Tensor& frozen, const std::string& name) {
@@ -183,6 +205,24 @@ Tensor Stage::layers(std::size_t chunk, Tensor hidden) {
 
 Tensor Stage::final_norm(Arg hidden) {
   return norm(context_, hidden, ends_.norm("decoder.final_layernorm.", model_.decoder.final_norm));
+}
+
+Tensor Stage::predict_ahead(Arg normed, const Tensor& ids) {
+  std::vector<Tensor> all = {*normed};
+  done(normed);
+  const Decoder& decoder = model_.decoder;
+  Tensor next = ids;
+  for (const PredictionDepth& depth : depths_) {
+    next = clone(next);  // the ids of one token further
+    const Region region = [&](const Tensor& hidden, std::span<const Tensor> embedded) {
+      return predict_depth(context_, decoder.layer(decoder.layers - 1), decoder.final_norm, depth, hidden, embedded[0]);
+    };
+    Tensor embedded = embed(next);
+    const bool again = context_.options.recompute.kind == RecomputeKind::full && context_.training;
+    all.push_back(again ? checkpoint_reentrant(context_.tape, context_.engine, region, all.back(), {embedded}, 1)
+                        : region(all.back(), {&embedded, 1}));
+  }
+  return cat(all, 0);
 }
 
 Tensor Stage::whole_tokens(Arg hidden) {

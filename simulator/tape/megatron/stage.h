@@ -8,7 +8,7 @@
 
 #include "models/sharding/megatron.h"
 #include "models/sharding/pipeline.h"
-#include "simulator/tape/megatron/layer.h"
+#include "simulator/tape/megatron/multi_token.h"
 
 namespace headroom::tape::megatron {
 
@@ -32,9 +32,11 @@ class Stage {
   Stage& operator=(const Stage&) = delete;
 
   Context& context() { return context_; }
+  const Options& options() const { return context_.options; }
   const PipelineStage& layout() const { return layout_; }
   /// In order of definition.
   std::vector<Parameter>& parameters() { return parameters_; }
+  const std::vector<Parameter>& parameters() const { return parameters_; }
   const Architecture& model() const { return model_; }
 
   /// Embedded tokens of ids [tokens].
@@ -44,6 +46,11 @@ class Stage {
   Tensor layers(std::size_t chunk, Tensor hidden);
   /// The final norm.
   Tensor final_norm(Arg hidden);
+  /// Whether multi-token prediction comes behind the final norm.
+  bool predicts_ahead() const { return !depths_.empty(); }
+  /// The normed hidden states and each depth's, one behind the other: [(1 + depths) · tokens / t, hidden]. Full
+  /// recomputation runs a depth again in the backward.
+  Tensor predict_ahead(Arg normed, const Tensor& ids);
   /// Gathered over the tensor ranks.
   Tensor whole_tokens(Arg hidden);
   /// This rank's columns of the vocabulary, or values [tokens, labels] in fp32.
@@ -55,6 +62,8 @@ class Stage {
  private:
   Stage(const Architecture& model, const Context& context) : model_(model), context_(context) {}
   void create(const MegatronStage& weights, const std::string& name);
+  DType dtype_of(const MegatronWeight& weight) const;
+  void put_depth(const MegatronWeight& weight, const Tensor& tensor);
   void add_adapter(const MegatronWeight& weight, const Tensor& frozen, const std::string& name);
   Tensor run(const LayerRange& range, const Tensor& hidden);
   /// Angles of all positions in fp32, made once a length and kept by each virtual stage.
@@ -65,6 +74,7 @@ class Stage {
   PipelineStage layout_;
   std::vector<Parameter> parameters_;
   std::vector<LayerWeights> layers_;  ///< by layer index
+  std::vector<PredictionDepth> depths_;
   std::vector<std::uint32_t> layer_names_;
   Tensor embedding_, positions_, head_;
   std::map<std::pair<std::size_t, std::int64_t>, Tensor> angles_;  ///< by virtual stage and length

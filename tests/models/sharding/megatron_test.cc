@@ -50,6 +50,26 @@ TEST(Megatron, CutsExpertsByTheTensorGroupUnlessToldOtherwise) {
   EXPECT_THAT(weight(stage, "decoder.layers.0.mlp.experts.linear_fc2.weight").shape, ElementsAre(64, 8));
 }
 
+TEST(Megatron, MultiTokenPredictionIsALayerBehindTheLastOne) {
+  const Architecture model = test::model_of(test::kSmallLlama);
+  const auto stage = [&](std::int64_t pipeline, std::int64_t at, std::int64_t depths) {
+    return megatron_stage(model, {.tensor = 2, .pipeline = pipeline}, VocabularyRule::megatron(), at,
+                          MegatronLayers::transformer_engine, true, depths)
+        .value();
+  };
+  const MegatronStage plain = stage(1, 0, 0), predicting = stage(1, 0, 2);
+  std::int64_t layer = 0;
+  for (const MegatronWeight& w : plain.weights) layer += w.layer == 0 ? w.count() : 0;
+  // Three norms, and two hidden vectors to one, cut by columns.
+  EXPECT_EQ(predicting.dense_elements() - plain.dense_elements(), 2 * (layer + 3 * 64 + 2 * 64 * 64 / 2));
+  EXPECT_THAT(weight(predicting, "mtp.layers.1.eh_proj.weight").shape, ElementsAre(32, 128));
+  EXPECT_EQ(weight(predicting, "mtp.layers.1.transformer_layer.mlp.linear_fc1.weight").depth, 1);
+  // The last of several stages has an embedding too.
+  EXPECT_EQ(stage(2, 0, 1).dense_elements(), stage(2, 0, 0).dense_elements());
+  EXPECT_THAT(weight(stage(2, 1, 1), "embedding.word_embeddings.weight").shape,
+              ElementsAre(weight(plain, "embedding.word_embeddings.weight").shape[0], 64));
+}
+
 TEST(Megatron, CopiesATiedEmbeddingToTheLastStage) {
   const Architecture model = test::model_of(test::kSmallGemma);
   const auto one = megatron_stage(model, {}, VocabularyRule::mbridge(), 0).value();

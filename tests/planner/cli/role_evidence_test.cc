@@ -41,6 +41,10 @@ TEST(RoleEvidence, SaysOfEveryPartThatARoleUsesHowItIsKnown) {
   role.parallel.context = 2;
   EXPECT_EQ(of(role_evidence(role), "experts, tokens by DeepEP or HybridEP"), Standing::read);
   EXPECT_EQ(of(role_evidence(role), "products in FP8"), Standing::read);
+  role.megatron.fp8_parameters = true;
+  role.megatron.mtp_layers = 1;
+  EXPECT_EQ(of(role_evidence(role), "weights kept in FP8"), Standing::read);
+  EXPECT_EQ(of(role_evidence(role), "multi-token prediction"), Standing::read);
   EXPECT_EQ(of(role_evidence(role), "ring between context ranks"), Standing::inferred);
   role.megatron.layers = MegatronLayers::local;
   EXPECT_EQ(of(role_evidence(role), "Megatron's own layers"), Standing::recorded);

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "models/architecture/read.h"
+#include "models/base/bytes.h"
 #include "models/presets/presets.h"
 #include "simulator/hardware/library.h"
 #include "simulator/job/actions.h"
@@ -266,6 +267,55 @@ TEST(MegatronRole, HalfGradientsAreCopiedInTheStepUnlessTheOptimizerTakesThem) {
   // Four bytes of master weights, or the two that bf16 lacks.
   EXPECT_GT(copied.allocated_end, aware.allocated_end);
   EXPECT_EQ(copied.at_peak_allocated[Component::weights], aware.at_peak_allocated[Component::weights]);
+}
+
+TEST(MegatronRole, MultiTokenPredictionHoldsALayerALossAndALogitsTensorMore) {
+  const auto taken = [](std::int64_t depths, bool trained, const Layout& layout, RecomputeKind recompute) {
+    Job job = small(layout);
+    job.roles.front().megatron.mtp_layers = depths;
+    job.roles.front().megatron.mtp_trained = trained;
+    job.roles.front().recompute.kind = recompute;
+    return last_step(run(job).devices.back());
+  };
+  const auto whole = truncated("Qwen/Qwen2.5-0.5B", 8);
+  const Architecture& model = *whole;
+  const std::int64_t h = model.decoder.hidden;
+  const std::int64_t table = round_up(model.decoder.vocabulary, 128) * h;
+  const std::int64_t layer = (model.parameters() - model.decoder.vocabulary * h - h) / 8;
+  const std::int64_t depth = layer + 2 * h * h + 3 * h;
+  for (const Layout& layout : {Layout{}, Layout{.pipeline = 2}, Layout{.tensor = 2}}) {
+    const auto plain = taken(0, true, layout, RecomputeKind::none);
+    const auto held = taken(1, false, layout, RecomputeKind::none);
+    const auto run = taken(1, true, layout, RecomputeKind::none);
+    const std::int64_t t = layout.tensor;
+    const double copies = layout.pipeline > 1 ? static_cast<double>(table) : 0;
+    // 18 bytes a parameter; norms and biases of other layers are not cut.
+    EXPECT_NEAR(gib(held.allocated_end - plain.allocated_end), 18 * gib(depth) / static_cast<double>(t) + 18 * copies / kGiB,
+                0.02);
+    // The placeholder of the projection's gradient stays.
+    EXPECT_EQ(run.allocated_end - held.allocated_end, 2 * 2 * h * h / t);
+    // Softmax of its logits in fp32, kept until the backward.
+    EXPECT_GT(run.peak_allocated - held.peak_allocated, 4 * 4096 * table / h / t);
+  }
+  EXPECT_LT(taken(1, true, {}, RecomputeKind::full).peak_allocated, taken(1, true, {}, RecomputeKind::none).peak_allocated);
+}
+
+TEST(MegatronRole, WeightsInFp8TakeAByteAndTheirColumnsAnother) {
+  const auto taken = [](bool parameters) {
+    Job job = small({.data = 2});
+    job.roles.front().megatron.fp8 = true;
+    job.roles.front().megatron.fp8_parameters = parameters;
+    return last_step(run(job).devices.front());
+  };
+  const auto whole = truncated("Qwen/Qwen2.5-0.5B", 8);
+  const Architecture& model = *whole;
+  const std::int64_t h = model.decoder.hidden, f = model.decoder.layer(0).mlp.hidden;
+  const std::int64_t matrices = 8 * (2 * h * h + 2 * 128 * h + 3 * h * f);
+  // bf16 and both forms in FP8, four bytes; or the two forms alone.
+  EXPECT_NEAR(gib(taken(false).at_peak_allocated[Component::weights] - taken(true).at_peak_allocated[Component::weights]),
+              2 * gib(matrices), 0.001);
+  EXPECT_EQ(taken(false).at_peak_allocated[Component::master_weights],
+            taken(true).at_peak_allocated[Component::master_weights]);
 }
 
 TEST(MegatronRole, LayoutsThatDoNotDivideNameTheKey) {
