@@ -157,7 +157,8 @@ constexpr Row<Megatron> kMegatron[] = {
     none<Megatron>("moe_router_dtype"), none<Megatron>("freeze_moe_router"), none<Megatron>("moe_router_load_balancing_type"), none<Megatron>("moe_router_bias_update_rate"),
     none<Megatron>("moe_per_layer_logging"), none<Megatron>("moe_shared_expert_overlap"), none<Megatron>("use_gloo_process_groups"),
     none<Megatron>("force_reconvert_from_hf"), none<Megatron>("offload_modules"), none<Megatron>("cuda_graph_modules"), none<Megatron>("cuda_graph_warmup_steps"),
-    none<Megatron>("mtp_loss_scaling_factor"), none<Megatron>("mtp_use_repeated_layer"), none<Megatron>("mtp_detach_heads"),
+    none<Megatron>("mtp_loss_scaling_factor"), none<Megatron>("mtp_detach_heads"),
+    missing<Megatron>("mtp_use_repeated_layer", "false", "one layer that predicts every depth"),
     none<Megatron>("train_iters"), none<Megatron>("use_fused_weighted_squared_relu"), none<Megatron>("clear_memory_caches_before_refit"),
 };
 

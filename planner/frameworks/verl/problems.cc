@@ -193,6 +193,11 @@ std::optional<Problem> find_problem(const Settings& s) {
             sequences, s.n, s.gpus(), s.train_batch_size));
   if (s.after(0, 9, 0) && s.actor.forward.dynamic != s.actor.train.dynamic)
     return problem(rollout + "log_prob_use_dynamic_bsz", "expected the same value as actor.use_dynamic_bsz");
+  if (s.actor.model.mtp && s.actor.strategy == Strategy::megatron && s.actor.model.architecture != nullptr &&
+      s.actor.model.architecture->decoder.next_token_layers == 0)
+    return problem("actor_rollout_ref.model.mtp.enable",
+                   fmt::format("expected a model with layers for multi-token prediction, found {} without",
+                               s.actor.model.architecture->family));
   if (s.actor.lora.rank > 0 && s.rollout.layered_summon && s.rollout.load_format.rfind("dummy", 0) == 0)
     return problem(rollout + "load_format",
                    "layered_summon needs weights from disk (safetensors), found " + s.rollout.load_format);

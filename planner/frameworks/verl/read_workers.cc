@@ -74,6 +74,7 @@ void SettingsReader::read_switches(const std::string& at, const std::string& tra
                              "take beside PyTorch, are not counted");
   }
   out.fp8 = !covered(transformer + "fp8", kFp8Formats).empty();
+  out.fp8_parameters = v_.flag(transformer + "fp8_param", false) && out.fp8;
   out.overlaps_gradients = v_.flag(at + "override_ddp_config.overlap_grad_reduce", false);
 }
 
@@ -138,6 +139,8 @@ ModelSettings SettingsReader::model(const std::string& at) {
   out.remove_padding = v_.flag(at + "use_remove_padding", true);
   out.use_shm = v_.flag(at + "use_shm");
   out.liger = v_.flag(at + "use_liger");
+  out.mtp = v_.flag(at + "mtp.enable");
+  out.mtp_trained = out.mtp && v_.flag(at + "mtp.enable_train");
   return out;
 }
 

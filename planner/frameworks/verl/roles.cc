@@ -132,6 +132,9 @@ void set_megatron(Role& role, const Worker& w, bool forward_only) {
   role.parallel.account_for_loss = m.account_for_loss;
   role.megatron = m.switches;
   role.megatron.precision_aware = w.optimizer.main_grads.has_value();
+  if (w.model.mtp && w.model.architecture != nullptr)
+    role.megatron.mtp_layers = w.model.architecture->decoder.next_token_layers;
+  role.megatron.mtp_trained = w.model.mtp_trained;
   role.precision = Precision{};
   role.sharding = Sharding{};
   role.sharding.kind = ShardingKind::megatron;

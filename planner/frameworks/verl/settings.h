@@ -52,6 +52,7 @@ struct ModelSettings {
   std::string attention;  ///< override_config.attn_implementation; empty: flash_attention_2
   bool gradient_checkpointing = true, activation_offload = false, remove_padding = true;
   bool use_shm = false, liger = false;
+  bool mtp = false, mtp_trained = false;  ///< layers for multi-token prediction are held, are trained
   std::shared_ptr<const Architecture> architecture;
 };
 

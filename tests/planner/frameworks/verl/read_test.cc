@@ -178,11 +178,12 @@ TEST(VerlUsage, NamesWhatIsNotModelled) {
   EXPECT_THAT(test::job_of("0.9.0", {"actor_rollout_ref.model.tiled_mlp.enabled=true"}).not_modelled,
               testing::ElementsAre("actor_rollout_ref.model.tiled_mlp.enabled=true"));
   for (const char* change :
-       {"fp8_param=true", "mtp_num_layers=1", "cpu_offloading=true", "attention_backend=unfused"})
-    EXPECT_THAT(test::job_of(
-                    "0.9.0",
-                    {"+model_engine=megatron",
-                     std::string("++actor_rollout_ref.actor.megatron.override_transformer_config.") + change})
+       {"override_transformer_config.mtp_num_layers=1", "override_transformer_config.mtp_hsm=true",
+        "override_transformer_config.cpu_offloading=true", "override_transformer_config.cuda_graph_impl=local",
+        "override_transformer_config.attention_backend=unfused", "override_transformer_config.tp_comm_overlap=true",
+        "use_megatron_fsdp=true", "override_ddp_config.use_custom_fsdp=true", "override_ddp_config.fsdp_double_buffer=true",
+        "override_ddp_config.nccl_ub=true"})
+    EXPECT_THAT(test::job_of("0.9.0", {"+model_engine=megatron", std::string("++actor_rollout_ref.actor.megatron.") + change})
                     .not_modelled,
                 testing::Contains(HasSubstr(std::string(change).substr(0, std::string(change).find('=')))))
         << change;

@@ -207,6 +207,21 @@ TEST(VerlProcesses, LiveWhereTheReleasePutsThem) {
   EXPECT_EQ(apart.engine("rollout")->sleep_level, 0);
 }
 
+TEST(VerlRoles, HoldLayersForMultiTokenPredictionWhereToldToAndTrainThemWhereToldTo) {
+  const auto job = [](std::vector<std::string> more) {
+    more.insert(more.end(), {"+model_engine=megatron", "actor_rollout_ref.model.path=XiaomiMiMo/MiMo-7B-RL"});
+    return test::job_of("0.9.0", more);
+  };
+  const std::string mtp = "actor_rollout_ref.model.mtp.";
+  EXPECT_EQ(job({}).role("actor")->megatron.mtp_layers, 0);
+  EXPECT_EQ(job({mtp + "enable=true"}).role("actor")->megatron.mtp_layers, 1);
+  EXPECT_FALSE(job({mtp + "enable=true"}).role("actor")->megatron.mtp_trained);
+  EXPECT_TRUE(job({mtp + "enable=true", mtp + "enable_train=true"}).role("actor")->megatron.mtp_trained);
+  EXPECT_THAT(job({mtp + "enable_rollout=true"}).not_modelled, testing::Not(testing::IsEmpty()));
+  EXPECT_THAT(test::complaint("0.9.0", {"+model_engine=megatron", mtp + "enable=true"}),
+              testing::HasSubstr("mtp.enable: expected a model with layers for multi-token prediction, found qwen2"));
+}
+
 /// 0.6.0 alone cut experts by no tensor ranks unless it was told; else they are cut as everything is.
 TEST(VerlRoles, ExpertsFollowTheTensorRanksButInOneRelease) {
   for (const auto& [release, size] : {std::pair{"0.5.0", 0}, std::pair{"0.6.0", 1}, std::pair{"0.7.1", 0}}) {
