@@ -49,39 +49,56 @@ std::string why(const Report& report) {
   return fmt::format("\nWhy {} peaks, GiB\n", place.phase->phase) + columns.text("  ");
 }
 
-/// What each figure of the engines rests on.
-std::string engine_evidence(const Job& job, const Report& report) {
-  if (report.devices.empty()) return "";
-  std::string out;
-  for (const EngineReport& start : report.devices.front().engines) {
-    const Engine* engine = job.engine(start.engine);
-    if (engine == nullptr) continue;
-    Columns columns({Columns::Align::left, Columns::Align::right, Columns::Align::left, Columns::Align::left});
-    for (const engines::Evidence& row : engines::evidence(*engine, start))
-      columns.add({row.component, gib(row.bytes), std::string(engines::word(row.standing)), row.because});
-    out += fmt::format("\nWhat {} takes when it starts ({} {}: {} KV tokens), and how that is known, GiB\n",
-                       start.engine, engine->kind == EngineKind::sglang ? "SGLang" : "vLLM", start.release,
-                       start.kv_tokens) +
-           columns.text("  ");
+/// What is known, under its heading.
+struct Heading {
+  std::string title;
+  std::vector<writers::Known> rows;
+};
+
+writers::Known known(const std::string& of, const RoleEvidence& row) {
+  return {of, row.component, {}, std::string(engines::word(row.standing)), row.because};
+}
+
+/// What each figure of the engines rests on, what the processes' memory beside the allocator does, and each role's parts
+/// of Megatron-Core.
+std::vector<Heading> evidence(const Job& job, const Hardware& hardware, const Report& report) {
+  std::vector<Heading> out;
+  if (!report.devices.empty())
+    for (const EngineReport& start : report.devices.front().engines) {
+      const Engine* engine = job.engine(start.engine);
+      if (engine == nullptr) continue;
+      Heading& heading = out.emplace_back();
+      heading.title = fmt::format("What {} takes when it starts ({} {}: {} KV tokens), and how that is known, GiB",
+                                  start.engine, engine->kind == EngineKind::sglang ? "SGLang" : "vLLM",
+                                  start.release, start.kv_tokens);
+      for (const engines::Evidence& row : engines::evidence(*engine, start))
+        heading.rows.push_back(
+            {start.engine, row.component, row.bytes, std::string(engines::word(row.standing)), row.because});
+    }
+  Heading& process = out.emplace_back();
+  process.title =
+      fmt::format("What a process on {} holds beside its allocator, and how that is known", hardware.name);
+  for (const RoleEvidence& row : process_evidence(hardware)) process.rows.push_back(known("process", row));
+  for (const Role& role : job.roles) {
+    Heading& heading = out.emplace_back();
+    heading.title = fmt::format("What {} takes under Megatron-Core, and how that is known", role.name);
+    for (const RoleEvidence& row : role_evidence(role)) heading.rows.push_back(known(role.name, row));
   }
   return out;
 }
 
-/// What the processes' memory beside the allocator rests on, and each role's parts of Megatron-Core.
-std::string role_evidence_text(const Job& job, const Hardware& hardware) {
+std::string evidence_text(const std::vector<Heading>& headings) {
   std::string out;
-  const auto table = [&](const std::string& title, const std::vector<RoleEvidence>& rows) {
-    if (rows.empty()) return;
-    Columns columns({Columns::Align::left, Columns::Align::left, Columns::Align::left});
-    for (const RoleEvidence& row : rows)
-      columns.add({row.component, std::string(engines::word(row.standing)), row.because});
-    out += fmt::format("\n{}\n", title) + columns.text("  ");
-  };
-  table(fmt::format("What a process on {} holds beside its allocator, and how that is known", hardware.name),
-        process_evidence(hardware));
-  for (const Role& role : job.roles)
-    table(fmt::format("What {} takes under Megatron-Core, and how that is known", role.name), role_evidence(role));
+  for (const Heading& heading : headings) out += writers::known_text(heading.title, heading.rows);
   return out;
+}
+
+/// With why it peaks, what would help, and how all of it is known.
+std::string explained_json(const Report& report, const search::Explanation& explanation,
+                           const std::vector<Heading>& headings) {
+  std::vector<writers::Known> rows;
+  for (const Heading& heading : headings) rows.insert(rows.end(), heading.rows.begin(), heading.rows.end());
+  return writers::explanation_json(report, explanation, rows);
 }
 
 /// Steps after which memory and time repeat: those of changes are run no longer.
@@ -227,10 +244,11 @@ int explain(const Arguments& arguments, Streams& streams, const Executor& fast, 
   Common others = common;
   others.json.reset();
   Written written;
-  if (common.json) written.add(write_output(*common.json, writers::explanation_json(report, explanation), streams));
+  const std::vector<Heading> headings = evidence(run.read.job, run.hardware, report);
+  if (common.json) written.add(write_output(*common.json, explained_json(report, explanation, headings), streams));
   if (common.html) {
     written.add(
-        write_output(*common.html, writers::html_page(writers::explanation_json(report, explanation)), streams));
+        write_output(*common.html, writers::html_page(explained_json(report, explanation, headings)), streams));
     others.html.reset();
   }
   written.add(write_reports(std::span(&report, 1), others, streams));
@@ -238,7 +256,7 @@ int explain(const Arguments& arguments, Streams& streams, const Executor& fast, 
   if (prints) {
     // What would come after the place where a run breaks is unknown, and no peak.
     streams.out << writers::table(report, table_style(common, streams)) << (explanation.now.breaks ? "" : why(report))
-                << engine_evidence(run.read.job, report) << role_evidence_text(run.read.job, run.hardware)
+                << evidence_text(headings)
                 << writers::explanation_text(explanation);
   }
   return written.finish(verdict_code(report), streams);

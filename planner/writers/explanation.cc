@@ -1,9 +1,13 @@
 #include "planner/writers/explanation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "planner/writers/columns.h"
 #include "planner/writers/reasons.h"
 #include "planner/writers/report_json.h"
+#include "planner/writers/table.h"
 
 namespace headroom::writers {
 namespace {
@@ -65,7 +69,22 @@ nlohmann::ordered_json would_fit_json(std::span<const search::Would> would) {
   return out;
 }
 
-std::string explanation_json(const Report& report, const search::Explanation& explanation) {
+std::string known_text(std::string_view title, std::span<const Known> rows) {
+  if (rows.empty()) return "";
+  const bool sized = rows.front().bytes.has_value();
+  std::vector<Columns::Align> aligns(sized ? 4 : 3, Columns::Align::left);
+  if (sized) aligns[1] = Columns::Align::right;
+  Columns columns(aligns);
+  for (const Known& row : rows) {
+    std::vector<std::string> cells = {row.component, row.known, row.because};
+    if (sized) cells.insert(cells.begin() + 1, gib(row.bytes.value_or(0)));
+    columns.add(cells);
+  }
+  return fmt::format("\n{}\n", title) + columns.text("  ");
+}
+
+std::string explanation_json(const Report& report, const search::Explanation& explanation,
+                             std::span<const Known> evidence) {
   Json out = report_json(report);
   out["reasons"] = Json::array();
   if (const PeakPlace place = highest(report); place.phase != nullptr)
@@ -84,6 +103,12 @@ std::string explanation_json(const Report& report, const search::Explanation& ex
   out["techniques"] = Json::array();
   for (const search::Technique& one : explanation.techniques) out["techniques"].push_back(technique_json(one));
   out["would_fit"] = would_fit_json(explanation.would);
+  out["evidence"] = Json::array();
+  for (const Known& row : evidence) {
+    Json one = {{"of", row.of}, {"component", row.component}, {"known", row.known}, {"because", row.because}};
+    if (row.bytes) one["bytes"] = *row.bytes;
+    out["evidence"].push_back(std::move(one));
+  }
   return dump(out);
 }
 

@@ -57,6 +57,14 @@ const char* report_schema() {
                      "seconds": {"type": "number", "description": "a step, more than now"},
                      "saved_bytes": {"type": "object", "additionalProperties": {"type": "integer"},
                                      "description": "by phase, at least 1 % of the budget"}}}},
+    "evidence": {"type": "array", "description": "how each figure of engines, and each part of processes and roles, is known",
+      "items": {"type": "object", "additionalProperties": false,
+        "required": ["of", "component", "known", "because"], "properties": {
+          "of": {"type": "string", "description": "an engine's or a role's name, or process: what each holds beside its allocator"},
+          "component": {"type": "string"},
+          "bytes": {"type": "integer"},
+          "known": {"enum": ["recorded", "read in source", "inferred"]},
+          "because": {"type": "string"}}}},
     "would_fit": {"type": "array", "items": {
       "type": "object", "required": ["name", "value", "what", "spare_bytes", "limiting_phase"],
       "additionalProperties": false,

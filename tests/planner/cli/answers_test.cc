@@ -141,6 +141,15 @@ TEST(Answers, JsonOfAnExplanationHasReasonsAndChanges) {
   ASSERT_NE(json->find("single_changes"), nullptr);
   EXPECT_THAT(json->find("reasons")->items(), Not(IsEmpty()));
   EXPECT_THAT(json->find("single_changes")->items(), Not(IsEmpty()));
+  ASSERT_NE(json->find("evidence"), nullptr);
+  std::set<std::string> known, of;
+  for (const Document& row : json->find("evidence")->items()) {
+    known.insert(row.find("known")->text());
+    of.insert(row.find("of")->text());
+  }
+  EXPECT_THAT(known, testing::IsSupersetOf({"recorded", "inferred"}));
+  EXPECT_THAT(of, testing::Contains("process"));
+  EXPECT_EQ(of.size(), 2u);  // and the engine
 }
 
 TEST(Answers, JsonOfAPlanSaysWhatTheReportSays) {
