@@ -27,12 +27,13 @@ Box GroupSolver::narrow(std::size_t g, const Box& box) const {
   return out;
 }
 
-const GroupBest& GroupSolver::solve(std::size_t g, const Box& box, double enough) {
+const GroupBest& GroupSolver::solve(std::size_t g, const Box& box, const Blamed& blamed, double enough) {
   const Box mine = narrow(g, box);
-  const auto [entry, fresh] = known_[g].try_emplace(mine);
+  blamed_ = tables_.about(g, blamed);
+  const auto [entry, fresh] = known_[g].try_emplace({mine, blamed_});
   Progress& known = entry->second;
   // What was found before a shortage was known still holds when it is no shortage itself.
-  if (!fresh && known.at && known.shortages != tables_.shortages(g) && tables_.short_by_exact_run(g, *known.at)) {
+  if (!fresh && known.at && known.shortages != tables_.shortages(g) && is_short(g, *known.at)) {
     const double seconds = known.best.seconds;
     known = {};
     push(known, mine, seconds);
@@ -45,34 +46,37 @@ const GroupBest& GroupSolver::solve(std::size_t g, const Box& box, double enough
 }
 
 /// Of a dimension that only shifts what the group holds, what is left with each of its values: at the run's own
-/// configuration, or one dimension away, wherever most of them run.
+/// configuration; where a value does not run there, as far from another as it is one dimension away.
 std::vector<Bytes> GroupSolver::shifts(std::size_t g, std::size_t dimension) {
+  constexpr Bytes kUnknown = std::numeric_limits<Bytes>::min();
   const std::size_t values = space_.dimensions[dimension].values.size();
-  std::vector<Bytes> best;
-  std::size_t most = 0;
-  const auto look = [&](Point point) {
-    std::vector<Bytes> spare;
-    std::size_t run = 0;
-    for (std::uint16_t value = 0; value < values; ++value) {
-      point[dimension] = value;
-      const GroupOutcome& outcome = tables_.at(g, point);
-      run += outcome.state == State::ran ? 1 : 0;
-      spare.push_back(outcome.state == State::ran ? outcome.spare : std::numeric_limits<Bytes>::min());
-    }
-    if (best.empty() || run > most) best = std::move(spare);
-    most = std::max(most, run);
+  const auto left = [&](Point point, std::size_t value) {
+    point[dimension] = static_cast<std::uint16_t>(value);
+    const GroupOutcome& outcome = tables_.at(g, point);
+    return outcome.state == State::ran ? outcome.spare : kUnknown;
   };
   const Point current = space_.current();
-  look(current);
-  for (std::size_t i = 0; i < current.size() && most < values; ++i) {
-    if (i == dimension || !tables_.group(g).effects[i].any()) continue;
-    for (std::uint16_t value = 0; value < space_.dimensions[i].values.size() && most < values; ++value) {
-      Point point = current;
-      point[i] = value;
-      if (value != current[i]) look(point);
+  std::vector<Bytes> out;
+  for (std::size_t value = 0; value < values; ++value) out.push_back(left(current, value));
+  const auto look = [&](std::size_t value, const Point& place) {
+    const Bytes here = left(place, value);
+    if (here == kUnknown) return;
+    bool any = false;
+    for (std::size_t other = 0; other < values && out[value] == kUnknown; ++other) {
+      if (out[other] == kUnknown) continue;
+      any = true;
+      if (const Bytes beside = left(place, other); beside != kUnknown) out[value] = out[other] + here - beside;
     }
-  }
-  return best;
+    if (!any) out[value] = here;
+  };
+  for (std::size_t value = 0; value < values; ++value)
+    for (std::size_t i = 0; i < current.size() && out[value] == kUnknown; ++i) {
+      if (i == dimension || !tables_.group(g).effects[i].any()) continue;
+      Point place = current;
+      for (place[i] = 0; place[i] < space_.dimensions[i].values.size() && out[value] == kUnknown; ++place[i])
+        if (place[i] != current[i]) look(value, place);
+    }
+  return out;
 }
 
 /// Of such a dimension the value of the box with which most is left: the same one whatever runs.
@@ -167,8 +171,9 @@ std::optional<Point> GroupSolver::most_frugal(std::size_t g, const Box& box, con
         return std::pair{ordered ? effect.frugal : End::first, ordered};
       },
       [](const GroupOutcome& a, const GroupOutcome& b) { return a.spare > b.spare; });
-  const bool is_short = least && (tables_.at(g, *least).spare + corners.uneven < 0 || tables_.short_by_exact_run(g, *least));
-  if (is_short && corners.spares_at_end && tables_.at(g, *corners.spares_at_end).fits()) return corners.spares_at_end;
+  const bool too_large =
+      least && (tables_.at(g, *least).spare + corners.uneven < 0 || is_short(g, *least, corners.uneven));
+  if (too_large && corners.spares_at_end && tables_.at(g, *corners.spares_at_end).fits()) return corners.spares_at_end;
   return least;
 }
 
@@ -303,7 +308,7 @@ void GroupSolver::expand(std::size_t g, Progress& progress, Node node) {
   if (const std::optional<Point> least = at.memory_open ? std::nullopt : most_frugal(g, node.box, at)) {
     const Bytes spare = tables_.at(g, *least).spare;
     const bool by_closed_form = spare + at.uneven < 0;
-    if (by_closed_form || (spare >= 0 && tables_.short_by_exact_run(g, *least))) {
+    if (by_closed_form || (spare >= 0 && is_short(g, *least, at.uneven))) {
       progress.refused = false;
       progress.by_exact_run = progress.by_exact_run || !by_closed_form;
       return;
@@ -320,7 +325,7 @@ void GroupSolver::expand(std::size_t g, Progress& progress, Node node) {
   progress.refused = false;
   const bool single = node.box.low == node.box.high;
   if (fast.fits()) {
-    if (tables_.short_by_exact_run(g, *start)) {
+    if (is_short(g, *start)) {
       progress.by_exact_run = true;
     } else {
       if (fast.seconds < progress.seconds) {

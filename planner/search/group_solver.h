@@ -33,8 +33,10 @@ class GroupSolver {
   GroupSolver(const Space& space, GroupTables& tables,
               std::int64_t most_runs = std::numeric_limits<std::int64_t>::max());
 
-  /// Decides, or goes on until no choice that fits takes less than `enough` seconds.
-  const GroupBest& solve(std::size_t g, const Box& box, double enough = std::numeric_limits<double>::infinity());
+  /// Decides, or goes on until no choice that fits takes less than `enough` seconds. `blamed`: alternatives of
+  /// joint shortages that hold (`GroupTables::add_joint_shortage`).
+  const GroupBest& solve(std::size_t g, const Box& box, const Blamed& blamed = {},
+                         double enough = std::numeric_limits<double>::infinity());
 
   /// What the group loses and gains when a dimension goes from its fast end to its frugal one.
   struct Influence {
@@ -77,6 +79,9 @@ class GroupSolver {
     std::optional<Point> spares_at_end;                 ///< as `frugal`, where the other end may take less
   };
 
+  bool is_short(std::size_t g, const Point& point, Bytes uneven = 0) {
+    return tables_.short_by_exact_run(g, point, blamed_, uneven);
+  }
   Box narrow(std::size_t g, const Box& box) const;
   std::vector<Bytes> shifts(std::size_t g, std::size_t dimension);
   std::uint16_t lightest(std::size_t g, std::size_t dimension, const Box& box);
@@ -98,7 +103,8 @@ class GroupSolver {
   const Space& space_;
   GroupTables& tables_;
   std::int64_t most_runs_;
-  std::vector<std::map<Box, Progress>> known_;
+  std::vector<std::map<std::pair<Box, Blamed>, Progress>> known_;
+  Blamed blamed_;  ///< of the box that is being solved
   std::vector<std::map<std::size_t, Influence>> influence_;
   std::map<std::pair<std::size_t, std::size_t>, std::vector<Bytes>> spare_;  ///< by value, of `shifts`
 };

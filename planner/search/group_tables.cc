@@ -4,6 +4,8 @@
 #include <limits>
 #include <set>
 
+#include "models/base/bytes.h"
+
 namespace headroom::search {
 namespace {
 
@@ -57,7 +59,7 @@ bool GroupTables::inert(std::size_t dimension, const Point& low, const Point& hi
   const std::size_t gate = gate_[dimension];
   if (gate < space_.dimensions.size())
     return low[gate] == high[gate] && space_.dimensions[gate].values[low[gate]] != needs.value;
-  for (const Choice& choice : space_.fixed)
+  for (const Choice& choice : space_.standing)
     if (choice.knob == needs.knob) return choice.value != needs.value;
   return false;
 }
@@ -170,7 +172,38 @@ const GroupOutcome& GroupTables::at(std::size_t g, const Point& point) {
 
 void GroupTables::add_shortage(std::size_t g, const Point& point, Bytes missing) {
   const GroupOutcome& table = at(g, point);
-  short_[g].push_back({project(g, point), table.seconds, table.spare + missing});
+  short_[g].push_back({project(g, point), table.seconds, table.spare + missing, std::nullopt});
+}
+
+void GroupTables::add_joint_shortage(const std::set<std::size_t>& groups, const Point& point, Bytes missing) {
+  std::vector<Blame>& alternatives = joint_.emplace_back();
+  // Were each to take less than its part of it less, it would not be enough.
+  const Bytes part = ceil_div(missing, static_cast<Bytes>(groups.size()));
+  for (const std::size_t g : groups) {
+    alternatives.push_back(static_cast<Blame>(to_blame_.size()));
+    to_blame_.push_back(g);
+    const GroupOutcome& table = at(g, point);
+    short_[g].push_back({project(g, point), table.seconds, table.spare + part, alternatives.back()});
+  }
+}
+
+Blamed GroupTables::about(std::size_t g, const Blamed& blamed) const {
+  Blamed out;
+  for (const Blame one : blamed)
+    if (to_blame_[one] == g) out.insert(one);
+  return out;
+}
+
+std::vector<Blame> GroupTables::jointly_short(const Point& point) {
+  const auto meet = [&](Blame blame) {
+    const std::size_t g = to_blame_[blame];
+    const Point mine = project(g, point);
+    return std::any_of(short_[g].begin(), short_[g].end(),
+                       [&](const Shortage& one) { return one.blame == blame && meets(g, mine, one); });
+  };
+  for (const std::vector<Blame>& alternatives : joint_)
+    if (std::all_of(alternatives.begin(), alternatives.end(), meet)) return alternatives;
+  return {};
 }
 
 /// Every dimension that decides what runs stands at `other`'s value, or at a hungrier one.
@@ -186,14 +219,18 @@ bool GroupTables::runs_no_less(std::size_t g, const Point& point, const Point& o
   return true;
 }
 
-bool GroupTables::short_by_exact_run(std::size_t g, const Point& point) {
+bool GroupTables::meets(std::size_t g, const Point& projected, const Shortage& shortage, Bytes uneven) {
+  const GroupOutcome& table = at(g, projected);
+  if (table.spare + uneven >= shortage.more) return false;
+  // Programs that differ take different time: the same time is the same program.
+  return table.seconds == shortage.seconds || runs_no_less(g, projected, shortage.point);
+}
+
+bool GroupTables::short_by_exact_run(std::size_t g, const Point& point, const Blamed& blamed, Bytes uneven) {
   if (short_[g].empty()) return false;
   const Point mine = project(g, point);
-  const GroupOutcome& table = at(g, mine);
-  return std::any_of(short_[g].begin(), short_[g].end(), [&](const Shortage& other) {
-    if (table.spare >= other.more) return false;
-    // Programs that differ take different time: the same time is the same program.
-    return table.seconds == other.seconds || runs_no_less(g, mine, other.point);
+  return std::any_of(short_[g].begin(), short_[g].end(), [&](const Shortage& one) {
+    return (!one.blame || blamed.contains(*one.blame)) && meets(g, mine, one, uneven);
   });
 }
 

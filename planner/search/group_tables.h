@@ -29,6 +29,10 @@ struct GroupOutcome {
   bool fits() const { return state == State::ran && spare >= 0 && !host_short; }
 };
 
+/// One side of a shortage that groups make together, and a set of such sides.
+using Blame = std::uint32_t;
+using Blamed = std::set<Blame>;
+
 /// Outcomes of `points` for the phases of group `g`, such that a phase depends on what touches it alone. What they
 /// say of other phases counts for nothing.
 using EvaluateGroup = std::function<std::vector<Outcome>(std::size_t g, std::span<const Point> points)>;
@@ -54,7 +58,16 @@ class GroupTables {
   /// By an exact run the group misses by `missing` at `point`. Nor does fit what runs the same, or what is known to
   /// take no less, unless its other dimensions leave more: the exact run takes as much beyond the quick one there.
   void add_shortage(std::size_t g, const Point& point, Bytes missing);
-  bool short_by_exact_run(std::size_t g, const Point& point);
+  /// By an exact run one of `groups` misses by `missing` at `point`, for the others left that much in the cache: where
+  /// all take no less, it does so again, and one of them is to blame (`Blame`).
+  void add_joint_shortage(const std::set<std::size_t>& groups, const Point& point, Bytes missing);
+  /// `blamed`: alternatives that are to hold beside what holds anyway.
+  /// `uneven`: were this much more left.
+  bool short_by_exact_run(std::size_t g, const Point& point, const Blamed& blamed = {}, Bytes uneven = 0);
+  /// The alternatives of a joint shortage that has all its groups at `point`, in order; empty: there is none.
+  std::vector<Blame> jointly_short(const Point& point);
+  /// Those of `blamed` that are about `g`.
+  Blamed about(std::size_t g, const Blamed& blamed) const;
   /// How often shortages were added to `g`.
   std::size_t shortages(std::size_t g) const { return short_[g].size(); }
 
@@ -84,9 +97,13 @@ class GroupTables {
     Point point;
     double seconds = 0;  ///< as the tables have them
     Bytes more = 0;      ///< taken by the exact run beyond the table's
+    std::optional<Blame> blame;  ///< holds only with this alternative; none: always
   };
+  bool meets(std::size_t g, const Point& projected, const Shortage& shortage, Bytes uneven = 0);
   bool runs_no_less(std::size_t g, const Point& point, const Point& other) const;
   std::vector<std::vector<Shortage>> short_;
+  std::vector<std::vector<Blame>> joint_;  ///< alternatives of each joint shortage
+  std::vector<std::size_t> to_blame_;      ///< the group of each alternative
   Point current_;
   std::vector<std::size_t> gate_;  ///< of each dimension: the one it needs; none: the number of dimensions
   std::set<std::string> refusals_;  ///< against which nothing elsewhere helps

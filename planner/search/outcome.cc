@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "simulator/device/verdict.h"
 
@@ -24,28 +25,43 @@ PhaseOutcome& of_phase(std::vector<PhaseOutcome>& phases, const std::string& nam
   const auto known = std::find_if(phases.begin(), phases.end(),
                                   [&](const PhaseOutcome& phase) { return phase.phase == name; });
   if (known != phases.end()) return *known;
-  return phases.emplace_back(PhaseOutcome{name, std::numeric_limits<Bytes>::max(), 0, 0, 0, false});
+  return phases.emplace_back(PhaseOutcome{name, std::numeric_limits<Bytes>::max(), 0, 0, 0, false, false});
 }
 
-Bytes idle_cache(const PhaseReport& phase) {
-  Bytes idle = 0;
+/// Of what is reserved and not in use at the peak, as much as had been found cached: with nothing there the phase alone
+/// would have taken so much less at best. Where the card was full, all that could be given back was.
+Bytes idle_cache(const PhaseReport& phase, bool gave_back) {
+  if (gave_back) return 0;
+  Bytes found = 0;
   for (const ProcessPhase& process : phase.processes)
-    if (process.peak_reserved <= process.reserved_start)
-      idle += std::max<Bytes>(0, process.reserved_start - process.allocated_start);
-  return idle;
+    found += std::max<Bytes>(0, process.reserved_start - process.allocated_start);
+  return std::clamp<Bytes>(phase.at_peak_device[Component::allocator_slack], 0, found);
+}
+
+bool grew(const PhaseReport& phase) {
+  return std::any_of(phase.processes.begin(), phase.processes.end(),
+                     [](const ProcessPhase& process) { return process.peak_reserved > process.reserved_start; });
 }
 
 /// Adds what a device's phases did. Seconds count where no earlier device had the phase.
 void note(const Report& report, const DeviceReport& device, std::vector<PhaseOutcome>& phases) {
   const std::vector<PhaseOutcome> others = phases;
   const int last = device.phases.empty() ? 0 : device.phases.back().step;
+  std::map<std::string, std::int64_t> retries;  // of each process so far
   for (const PhaseReport& phase : device.phases) {
     PhaseOutcome& out = of_phase(phases, phase.phase);
+    bool gave_back = false;
+    for (const ProcessPhase& process : phase.processes) {
+      std::int64_t& before = retries[process.process];
+      gave_back = gave_back || process.retries > before;
+      before = std::max(before, process.retries);
+    }
     if (const Bytes left = spare(report, device, phase); left < out.spare) {
       out.spare = left;
-      out.idle = idle_cache(phase);
+      out.idle = idle_cache(phase, gave_back);
     }
     out.runs_out = out.runs_out || runs_out(phase);
+    out.grew = out.grew || grew(phase);
     if (runs_out(phase)) {
       out.spare = std::min<Bytes>(out.spare, -1);
       out.idle = 0;

@@ -12,10 +12,11 @@ namespace headroom::search {
 struct PhaseOutcome {
   std::string phase;
   Bytes spare = 0;     ///< the least of budget − peak − margin, on the most loaded GPU
-  Bytes idle = 0;      ///< of what it takes there: cached before it began, by processes that took no more
+  Bytes idle = 0;  ///< the most of what it takes there that it may have found cached and not needed
   double seconds = 0;  ///< in the last step run, on the first device that has it
   Bytes host = 0;      ///< peak of a node's host memory
   bool runs_out = false;  ///< a process does not get through it
+  bool grew = false;      ///< a process took more than it had found cached
 };
 
 /// What decides between configurations.

@@ -36,10 +36,32 @@ double Prover::size(const Box& box) const {
   return product;
 }
 
-void Prover::push(Box box, std::vector<double> least) {
-  const double seconds = std::accumulate(least.begin(), least.end(), 0.0);
-  boxes_.push_back({std::move(box), std::move(least), seconds, made_++});
+void Prover::push(Open open) {
+  open.seconds = std::accumulate(open.least.begin(), open.least.end(), 0.0);
+  open.made = made_++;
+  boxes_.push_back(std::move(open));
   std::push_heap(boxes_.begin(), boxes_.end(), Later{});
+}
+
+/// A part of `from`.
+void Prover::push(const Open& from, Box box) {
+  Open part = from;
+  part.box = std::move(box);
+  push(std::move(part));
+}
+
+void Prover::count_out(const Open& open, double& as) {
+  if (open.counts) as += size(open.box);
+}
+
+/// One of several groups takes less: each is tried.
+void Prover::divide(const Open& open, const std::vector<Blame>& alternatives) {
+  for (const Blame blame : alternatives) {
+    Open one = open;
+    one.blamed.insert(blame);
+    one.counts = open.counts && blame == alternatives.front();
+    push(std::move(one));
+  }
 }
 
 /// Whether every group is solved in the box, and no other box comes first. A box with nothing that fits in one of the
@@ -48,15 +70,19 @@ bool Prover::bounded(Open& open) {
   const double first = boxes_.empty() ? std::numeric_limits<double>::infinity() : boxes_.front().seconds;
   for (const std::size_t g : order_) {
     const double others = open.seconds - open.least[g];
-    const GroupBest& best = solver_.solve(g, open.box, first * (1 + kSame) - others);
+    const GroupBest& best = solver_.solve(g, open.box, open.blamed, first * (1 + kSame) - others);
     if (best.decided && !best.at) {
-      (best.refused ? proof_.refused : best.by_exact_run ? proof_.too_large_exactly : proof_.too_large) += size(open.box);
+      // What an alternative leaves out may fit under the other.
+      if (best.refused || !best.by_exact_run)
+        count_out(open, best.refused ? proof_.refused : proof_.too_large);
+      else if (open.blamed.empty())
+        count_out(open, proof_.too_large_exactly);
       return false;
     }
     open.least[g] = std::max(open.least[g], best.seconds);
     open.seconds = std::accumulate(open.least.begin(), open.least.end(), 0.0);
     if (best.decided && open.seconds <= first * (1 + kSame)) continue;
-    push(std::move(open.box), std::move(open.least));
+    push(std::move(open));
     return false;
   }
   return true;
@@ -64,7 +90,8 @@ bool Prover::bounded(Open& open) {
 
 /// Configurations that may have every group's best: in each dimension the value of the group whose time it changes
 /// most; where it changes none, the run's own if that lies in the box, else what is frugal.
-std::vector<Point> Prover::merged(const Box& box) {
+std::vector<Point> Prover::merged(const Open& open) {
+  const Box& box = open.box;
   const Point current = space_.current();
   std::vector<Point> out;
   for (const bool keep : {true, false}) {
@@ -75,7 +102,7 @@ std::vector<Point> Prover::merged(const Box& box) {
       std::pair<double, double> most{-1, 0};
       for (std::size_t g = 0; g < tables_.groups(); ++g) {
         const DimensionEffect& effect = tables_.group(g).effects[i];
-        const GroupBest& best = solver_.solve(g, box);
+        const GroupBest& best = solve(g, open);
         if (tables_.inert(i, *best.at, *best.at)) continue;
         const std::pair<double, double> here_now{solver_.influence(g, i).seconds, best.seconds};
         if (effect.seconds && here_now > most) {
@@ -95,7 +122,7 @@ std::vector<Point> Prover::merged(const Box& box) {
 bool Prover::decide(const Open& open) {
   std::optional<Point> first;
   std::optional<std::pair<Point, std::size_t>> conflict;  // a candidate, and the group that it does not suit
-  for (const Point& point : merged(open.box)) {
+  for (const Point& point : merged(open)) {
     if (failed_.contains(point)) {
       first = point;
       continue;
@@ -104,10 +131,14 @@ bool Prover::decide(const Open& open) {
     std::optional<std::size_t> unsuited;
     for (std::size_t g = 0; g < tables_.groups(); ++g) {
       seconds += tables_.at(g, point).seconds;
-      if (!unsuited && !suits(g, point, open.box)) unsuited = g;
+      if (!unsuited && !suits(g, point, open)) unsuited = g;
     }
     if (unsuited && !conflict) conflict.emplace(point, *unsuited);
     if (unsuited) continue;
+    if (const std::vector<Blame> jointly = tables_.jointly_short(point); !jointly.empty()) {
+      divide(open, jointly);
+      return false;
+    }
     const Outcome quick = quick_(std::span(&point, 1)).front();
     ++proof_.evaluated;
     if (!quick.valid || !quick.fits) {
@@ -125,7 +156,7 @@ bool Prover::decide(const Open& open) {
     }
     failed_.insert(point);
     learn(point, exact);
-    push(open.box, open.least);
+    push(open);
     return false;
   }
   if (first)
@@ -138,45 +169,47 @@ bool Prover::decide(const Open& open) {
 }
 
 /// The group fits at `point`, and is as fast as anywhere in the box.
-bool Prover::suits(std::size_t g, const Point& point, const Box& box) {
+bool Prover::suits(std::size_t g, const Point& point, const Open& open) {
   const GroupOutcome& one = tables_.at(g, point);
-  return one.fits() && !tables_.short_by_exact_run(g, point) &&
-         one.seconds <= solver_.solve(g, box).seconds * (1 + kSame);
+  return one.fits() && !tables_.short_by_exact_run(g, point, open.blamed) &&
+         one.seconds <= solve(g, open).seconds * (1 + kSame);
 }
 
-/// The phase that took most of those that took more than they found.
-const PhaseOutcome* maker_of_peak(const Outcome& outcome) {
-  const PhaseOutcome* out = nullptr;
-  for (const PhaseOutcome& phase : outcome.phases)
-    if (phase.idle == 0 && (out == nullptr || phase.spare < out->spare)) out = &phase;
-  return out;
-}
-
-/// A whole run does not fit at `point`: the groups of the phases in which it does not are short there. Where all such
-/// phases would fit without what earlier phases left in the cache (they keep more free than those do), who left it is
-/// short by as much. Where nobody is known to have left it, that the phase's own group is taken to be short all the
-/// same leaves the rest undecided.
+/// A whole run does not fit at `point`: the groups of the phases in which it does not are short there, by what is
+/// missing even without what they found cached and may not have needed. Where all such phases would fit without that,
+/// the one that misses most is short together with all that took more than they had found. Where none did, that the
+/// phase's own group is taken to be short all the same leaves the rest undecided.
 void Prover::learn(const Point& point, const Outcome& outcome) {
-  const auto short_in = [&](const std::string& phase, Bytes missing) {
+  const auto groups_of = [&](const std::string& phase) {
+    std::vector<std::size_t> out;
     for (std::size_t g = 0; g < tables_.groups(); ++g) {
       const std::vector<std::string>& phases = tables_.group(g).phases;
-      if (std::find(phases.begin(), phases.end(), phase) != phases.end()) tables_.add_shortage(g, point, missing);
+      if (std::find(phases.begin(), phases.end(), phase) != phases.end()) out.push_back(g);
     }
+    return out;
   };
-  const PhaseOutcome* maker = maker_of_peak(outcome);
-  bool own = false;
-  Bytes missing = 0;
+  const auto short_in = [&](const std::string& phase, Bytes missing) {
+    for (const std::size_t g : groups_of(phase)) tables_.add_shortage(g, point, missing);
+  };
+  bool own = false, grew = false;
+  const PhaseOutcome* shortest = nullptr;
   for (const PhaseOutcome& phase : outcome.phases) {
-    missing = std::max(missing, -phase.spare);
+    grew = grew || phase.grew;
+    if (phase.spare < 0 && (shortest == nullptr || phase.spare < shortest->spare)) shortest = &phase;
     if (phase.spare + phase.idle >= 0) continue;
-    short_in(phase.phase, -phase.spare);
+    short_in(phase.phase, -phase.spare - phase.idle);
     own = true;
   }
-  if (own || missing == 0) return;
-  if (maker != nullptr) return short_in(maker->phase, missing);
-  proof_.cache_decides = true;
+  if (own || shortest == nullptr) return;
+  if (!grew) {
+    proof_.cache_decides = true;
+    return short_in(shortest->phase, -shortest->spare);
+  }
+  std::set<std::size_t> together;
   for (const PhaseOutcome& phase : outcome.phases)
-    if (phase.spare < 0) short_in(phase.phase, -phase.spare);
+    if (&phase == shortest || phase.grew)
+      for (const std::size_t g : groups_of(phase.phase)) together.insert(g);
+  tables_.add_joint_shortage(together, point, -shortest->spare);
 }
 
 /// Values up to `last` and those behind it.
@@ -184,15 +217,15 @@ void Prover::cut(const Open& open, std::size_t dimension, std::uint16_t last) {
   Box lower = open.box, upper = open.box;
   lower.high[dimension] = last;
   upper.low[dimension] = static_cast<std::uint16_t>(last + 1);
-  push(std::move(lower), open.least);
-  push(std::move(upper), open.least);
+  push(open, std::move(lower));
+  push(open, std::move(upper));
 }
 
 /// Cuts between what suits the others and what suits the group: at the dimension that alone makes up for it, else at
 /// the one that does most.
 void Prover::cut_at_conflict(const Open& open, const Point& point, std::size_t g) {
   const Box& box = open.box;
-  const Point wanted = *solver_.solve(g, box).at;
+  const Point wanted = *solve(g, open).at;
   std::vector<std::size_t> differing;
   std::vector<GroupTables::Key> asked;
   for (std::size_t i = 0; i < point.size(); ++i) {
@@ -210,7 +243,7 @@ void Prover::cut_at_conflict(const Open& open, const Point& point, std::size_t g
   for (std::size_t k = 0; k < differing.size(); ++k) {
     const Point& moved = asked[k].second;
     const GroupOutcome& after = tables_.at(g, moved);
-    const std::tuple<bool, double, Bytes> gain{suits(g, moved, box), fits ? -after.seconds : 0, after.spare};
+    const std::tuple<bool, double, Bytes> gain{suits(g, moved, open), fits ? -after.seconds : 0, after.spare};
     if (best && gain <= most) continue;
     best = differing[k];
     most = gain;
@@ -224,7 +257,7 @@ void Prover::cut_anywhere(const Open& open) {
   for (std::size_t i = 0; i < box.low.size(); ++i)
     if (box.open(i) && !space_.dimensions[i].knob.exact_only)
       return cut(open, i, static_cast<std::uint16_t>((box.low[i] + box.high[i]) / 2));
-  proof_.too_large += size(box);
+  count_out(open, proof_.too_large);
 }
 
 /// Leaves `point` alone in ever smaller boxes: it does not fit whole, though each group does.
@@ -235,10 +268,7 @@ void Prover::cut_out(const Open& open, const Point& point) {
     if (!box.open(i) || space_.dimensions[i].knob.exact_only) continue;
     if (!best || box.high[i] - box.low[i] > box.high[*best] - box.low[*best]) best = i;
   }
-  if (!best) {
-    proof_.too_large += size(box);
-    return;
-  }
+  if (!best) return count_out(open, proof_.too_large);
   const std::uint16_t value = point[*best];
   for (const auto& [low, high] : {std::pair<int, int>{box.low[*best], value - 1},
                                   std::pair<int, int>{value, value},
@@ -247,7 +277,7 @@ void Prover::cut_out(const Open& open, const Point& point) {
     Box part = box;
     part.low[*best] = static_cast<std::uint16_t>(low);
     part.high[*best] = static_cast<std::uint16_t>(high);
-    push(std::move(part), open.least);
+    push(open, std::move(part));
   }
 }
 
@@ -263,7 +293,10 @@ Proof Prover::run() {
     all.high.push_back(kept ? current[i] : last);
   }
   proof_.space = size(all);
-  push(std::move(all), std::vector<double>(tables_.groups(), 0.0));
+  Open whole;
+  whole.box = std::move(all);
+  whole.least.assign(tables_.groups(), 0.0);
+  push(std::move(whole));
   bool won = false;
   while (!boxes_.empty() && !won) {
     if (options_.stopped && options_.stopped()) break;
@@ -272,9 +305,10 @@ Proof Prover::run() {
     Open open = std::move(boxes_.back());
     boxes_.pop_back();
     won = bounded(open) && decide(open);
-    if (won) proof_.slower += size(open.box) - 1;
   }
-  for (const Open& open : boxes_) (won ? proof_.slower : proof_.undecided) += size(open.box);
+  const double left = proof_.space - proof_.refused - proof_.too_large - proof_.too_large_exactly;
+  // Left with nothing open: groups together are too large, whichever takes less.
+  (won ? proof_.slower : boxes_.empty() ? proof_.too_large_exactly : proof_.undecided) += won ? left - 1 : left;
   boxes_.clear();
   if (proof_.cache_decides) {
     proof_.undecided += proof_.slower + proof_.too_large_exactly;

@@ -18,7 +18,8 @@ struct Proof {
   double refused = 0;    ///< the framework takes no such combination
   double too_large = 0;  ///< do not fit by the closed form, which knows no fragmentation
   double too_large_exactly = 0;  ///< ... by an exact run, theirs or one of a configuration that needs no less there
-  double slower = 0;             ///< no faster than the winner, as fast as they may be where they fit
+  double slower = 0;  ///< no faster than the winner, as fast as they may be where they fit; or phases together are
+                      ///< too large, as an exact run has shown of others like them
   double winner = 0;             ///< 1 when there is one
   double undecided = 0;  ///< left when what was allowed was spent, or where cached memory of other phases decides
   bool cache_decides = false;    ///< why some are undecided: cached memory that nobody is known to have left
@@ -42,7 +43,8 @@ struct ProofOptions {
 /// Where the groups agree on the dimensions that they share, that is the box's best; where not, the box is cut
 /// at one of these. The box with the least bound comes first, so the first best that an exact run confirms is
 /// the winner: all other bounds are no less. A configuration that an exact run shows not to fit teaches the
-/// group whose phase failed, and all that needs no less there is left out.
+/// group whose phase failed, and all that needs no less there is left out. Where a phase failed for what others left in
+/// the cache, one of these groups has to take less: the box is looked at under each alternative.
 ///
 /// Knobs that only exact runs tell apart stay as the run has them, and do not count; inert knobs
 /// (`Knob::needs`) are never varied, their values count. The proof is as good as the declared effects of the
@@ -61,6 +63,8 @@ class Prover {
     Box box;
     std::vector<double> least;  ///< of each group
     double seconds = 0;         ///< their sum
+    Blamed blamed = {};         ///< of joint shortages, the alternatives that it looks for its best under
+    bool counts = true;         ///< once among those that differ in `blamed` alone
     std::uint64_t made = 0;
   };
   struct Later {
@@ -69,12 +73,16 @@ class Prover {
     }
   };
   double size(const Box& box) const;
-  void push(Box box, std::vector<double> least);
+  void push(const Open& from, Box box);
+  void push(Open open);
+  const GroupBest& solve(std::size_t g, const Open& open) { return solver_.solve(g, open.box, open.blamed); }
+  void count_out(const Open& open, double& as);
+  void divide(const Open& open, const std::vector<Blame>& alternatives);
   bool bounded(Open& open);
-  std::vector<Point> merged(const Box& box);
+  std::vector<Point> merged(const Open& open);
   bool decide(const Open& open);
   void learn(const Point& point, const Outcome& outcome);
-  bool suits(std::size_t g, const Point& point, const Box& box);
+  bool suits(std::size_t g, const Point& point, const Open& open);
   void cut(const Open& open, std::size_t dimension, std::uint16_t last);
   void cut_at_conflict(const Open& open, const Point& point, std::size_t g);
   void cut_anywhere(const Open& open);

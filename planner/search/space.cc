@@ -117,11 +117,18 @@ Result<Space> make_space(std::span<const Knob> knobs, std::span<const std::strin
     const bool wanted =
         uses[i] == Use::varied ||
         (vary.empty() && uses[i] == Use::unmentioned && (algorithm || !knobs[i].changes_numerics));
-    if (!wanted) continue;
+    const auto given = std::find_if(space.fixed.begin(), space.fixed.end(),
+                                    [&](const Choice& choice) { return choice.knob == knobs[i].name; });
+    if (!wanted) {
+      space.standing.push_back({knobs[i].name, given == space.fixed.end() ? knobs[i].current : given->value});
+      continue;
+    }
     std::vector<std::string> tried = values[i].empty() ? knobs[i].values : values[i];
     if (tried.size() > kMostValues) tried.resize(kMostValues);
     if (tried.size() > 1 || (!tried.empty() && tried[0] != knobs[i].current))
       space.dimensions.push_back(dimension(knobs[i], std::move(tried)));
+    else
+      space.standing.push_back({knobs[i].name, knobs[i].current});
   }
   return space;
 }

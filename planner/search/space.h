@@ -25,6 +25,8 @@ struct Space {
   std::vector<Dimension> dimensions;
   /// Set in every configuration (`--fix` with a value that is not the run's).
   std::vector<Choice> fixed;
+  /// Knobs that do not vary, with the values that they have in every configuration.
+  std::vector<Choice> standing = {};
 
   Point current() const;
   /// The choices that turn the run into `point`: fixed ones, then each dimension that differs.

@@ -298,6 +298,8 @@ std::vector<Knob> knobs(const ReadJob& read) {
     // With budgets of tokens the group would share as many sequences as before, where verl's share grows.
     if (knob.name.find("ulysses") != std::string::npos && s.actor.train.dynamic) continue;
     if (knob.name == "dynamic_batching") continue;  // changes what the numbers of sequences mean
+    // One key says both.
+    if (knob.needs.knob == "dynamic_batching" && (knob.needs.value == "true") != s.actor.train.dynamic) continue;
     std::erase_if(knob.values, [&](const std::string& value) {
       return !settings_for(read, std::vector<Choice>{{knob.name, value}});
     });

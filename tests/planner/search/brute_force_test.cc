@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <random>
+#include <utility>
 
 #include "planner/cli/executors.h"
 #include "planner/frameworks/registry.h"
@@ -18,6 +20,12 @@ namespace {
 class BruteForce : public ::testing::TestWithParam<const char*> {};
 
 constexpr double kMostConfigurations = 160;
+
+/// Spaces drawn of each run; HEADROOM_BRUTE_FORCE=N draws N.
+int rounds() {
+  const char* text = std::getenv("HEADROOM_BRUTE_FORCE");
+  return text == nullptr ? 3 : std::max(1, std::atoi(text));
+}
 
 /// Some values of some knobs, the run's own among them.
 std::vector<std::string> some_knobs(std::span<const Knob> knobs, std::mt19937& random) {
@@ -54,9 +62,16 @@ std::vector<Point> every_point(const Space& space) {
   return out;
 }
 
+std::string shown(const Space& space, const Point& point) {
+  std::string out;
+  for (std::size_t i = 0; i < point.size(); ++i)
+    out += " " + space.dimensions[i].knob.name + "=" + space.dimensions[i].values[point[i]];
+  return out;
+}
+
 /// Seconds of the fastest that fits exactly, by the quick executor; 0: none. Those that may be are run exactly, the
-/// fastest first.
-double fastest(const Setup& setup, const Space& space, const Executors& executors) {
+/// fastest first. And that one.
+std::pair<double, Point> fastest(const Setup& setup, const Space& space, const Executors& executors) {
   const std::vector<Point> points = every_point(space);
   const std::vector<Outcome> outcomes = Evaluator(setup, space, executors.quick)(points);
   std::vector<std::size_t> order;
@@ -66,9 +81,9 @@ double fastest(const Setup& setup, const Space& space, const Executors& executor
                    [&](std::size_t a, std::size_t b) { return outcomes[a].seconds < outcomes[b].seconds; });
   for (const std::size_t i : order) {
     const Result<Report> report = evaluate(setup, space.choices(points[i]), executors.exact);
-    if (report && report->fits) return outcomes[i].seconds;
+    if (report && report->fits) return {outcomes[i].seconds, points[i]};
   }
-  return 0;
+  return {0, {}};
 }
 
 TEST_P(BruteForce, FindsNothingFaster) {
@@ -86,7 +101,7 @@ TEST_P(BruteForce, FindsNothingFaster) {
   ASSERT_TRUE(now.valid);
   std::mt19937 random(5);
   int decided = 0;
-  for (int round = 0; round < 3; ++round) {
+  for (int round = 0; round < rounds(); ++round) {
     const std::vector<std::string> vary = some_knobs(setup.framework->knobs(*read), random);
     const Space space = make_space(setup.framework->knobs(*read), vary, {}).value();
     const double part = 0.9 + 0.05 * static_cast<double>(random() % 6);
@@ -94,17 +109,18 @@ TEST_P(BruteForce, FindsNothingFaster) {
     std::string where = "budget " + format_gib(setup.limits.budget) + ",";
     for (const std::string& one : vary) where += " " + one;
     SCOPED_TRACE(where);
-    const double best = fastest(setup, space, executors);
+    const auto [best, point] = fastest(setup, space, executors);
     const Result<Plan> plan = make_plan(setup, space, executors, {});
     if (!plan) {
-      EXPECT_EQ(best, 0);
+      EXPECT_EQ(best, 0) << plan.error().text();
       continue;
     }
     if (!plan->proof || !plan->proof->complete()) continue;
     ++decided;
     ASSERT_EQ(plan->proof->winning.has_value(), best > 0);
     if (best > 0) {
-      EXPECT_NEAR(plan->proof->winning->quick.seconds, best, 1e-4 * best);
+      EXPECT_NEAR(plan->proof->winning->quick.seconds, best, 1e-4 * best)
+          << "fastest:" << shown(space, point) << "\nfound:" << shown(space, plan->proof->winning->point);
     }
   }
   EXPECT_GT(decided, 0);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <random>
 
@@ -19,6 +20,12 @@ namespace {
 /// towards the ends it names phases are not slower, or take no more. Held against neighbours of random
 /// configurations of every framework that searches by tables.
 class Effects : public ::testing::TestWithParam<const char*> {};
+
+/// Configurations drawn of each run; HEADROOM_EFFECTS=N draws N.
+int draws() {
+  const char* text = std::getenv("HEADROOM_EFFECTS");
+  return text == nullptr ? 14 : std::max(1, std::atoi(text));
+}
 
 struct Sums {
   double seconds = 0;
@@ -55,7 +62,7 @@ TEST_P(Effects, HoldBetweenRandomNeighbours) {
   for (const PhaseGroup& group : groups) own.push_back(executors.own(group.phases));
   std::mt19937 random(31);
   std::map<std::string, int> held;
-  for (int draw = 0; draw < 14; ++draw) {
+  for (int draw = 0; draw < draws(); ++draw) {
     Point point;
     for (const Dimension& dimension : space.dimensions)
       point.push_back(static_cast<std::uint16_t>(random() % dimension.values.size()));

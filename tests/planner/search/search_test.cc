@@ -44,6 +44,14 @@ TEST(Space, VariesOverTheValuesGiven) {
   EXPECT_THAT(space.choices(space.current()), ElementsAre(Choice{"micro_batch", "1"}));
 }
 
+TEST(Space, KnowsWhatStands) {
+  const std::vector<std::string> vary = {"micro_batch"}, fix = {"offload=true"};
+  EXPECT_THAT(make_space(kKnobs, vary, {}).value().standing,
+              ElementsAre(Choice{"offload", "false"}, Choice{"dtype", "fp32"}));
+  EXPECT_THAT(make_space(kKnobs, {}, fix).value().standing,
+              ElementsAre(Choice{"offload", "true"}, Choice{"dtype", "fp32"}));
+}
+
 TEST(Space, NamesWhatItDoesNotKnow) {
   const auto message = [](std::vector<std::string> vary, std::vector<std::string> fix) {
     return make_space(kKnobs, vary, fix).error().text();

@@ -78,6 +78,8 @@ TEST(EasyR1Read, SequencesBecomeBudgetsAndBack) {
   const std::vector<Knob> knobs = easyr1::knobs(*made);
   const auto budget = std::find_if(knobs.begin(), knobs.end(), [](const Knob& knob) { return knob.name == "log_prob_token_budget"; });
   ASSERT_NE(budget, knobs.end());
+  // One key says both: with sequences packed up to a budget, numbers of sequences are no knob beside it.
+  EXPECT_TRUE(std::none_of(knobs.begin(), knobs.end(), [](const Knob& knob) { return knob.name == "log_prob_micro_batch"; }));
   for (const std::string& value : budget->values) {
     const auto settings = easyr1::settings_for(*made, std::vector<Choice>{{budget->name, value}});
     ASSERT_TRUE(settings) << settings.error().text();
