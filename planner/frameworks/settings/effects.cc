@@ -7,6 +7,8 @@ namespace {
 
 /// Passes over unevenly cut batches take a little longer.
 constexpr double kUneven = 0.03;
+/// More sequences at once may leave a last round with few of them.
+constexpr double kLastRound = 0.03;
 /// What goes to the host and back is as much, however it is cut; computing hides all of it or nothing: up to twice
 /// the time.
 constexpr double kHidden = 0.55;
@@ -57,6 +59,9 @@ Effects training_saver(std::string_view role) {
 Effects passes() {
   return {{.activities = kScoring | kTraining}};
 }
+Effects layout() {
+  return {{.activities = kNotGenerating}, weighs(kGenerating, End::none)};
+}
 Effects parked() {
   return {{.activities = kNotGenerating, .faster = End::first, .frugal = End::last},
           {.activities = kGenerating, .faster = End::last, .frugal = End::last}};
@@ -66,11 +71,13 @@ Effects parked_optimizer(std::string_view role) {
           weighs(kAllActivities, End::last)};
 }
 Effects engine_share(bool sleeps) {
-  return {{.activities = kGenerating, .faster = End::last, .frugal = End::first},
+  return {{.activities = kGenerating, .faster = End::last, .frugal = End::first, .slack = kLastRound},
           weighs(sleeps ? kSyncing : kAllActivities | kSyncing, End::first)};
 }
 Effects engine_eager() {
-  return {{.activities = kGenerating, .frugal = End::last}, weighs(kNotGenerating, End::last)};
+  // What graphs leave to the KV cache comes in whole blocks.
+  constexpr Bytes kBlocks = 4 * kMiB;
+  return {{.activities = kGenerating, .frugal = End::last, .uneven = kBlocks}, weighs(kNotGenerating, End::last, kBlocks)};
 }
 Effects engine_sequences() {
   return {{.activities = kGenerating}, weighs(kScoring | kTraining, End::first), weighs(kResting, End::none)};
@@ -93,7 +100,7 @@ void share_buffers(const Job& job, std::vector<Knob>& knobs) {
   for (Knob& knob : knobs) {
     // A pipeline is filled and emptied once a pass: fewer, larger micro-batches are not faster.
     for (headroom::Effect& effect : knob.effects)
-      if (effect.slack > 0) {
+      if (effect.slack > 0 && (effect.activities & (kScoring | kTraining)) != 0) {
         effect.faster = End::none;
         effect.slack = 0;
       }

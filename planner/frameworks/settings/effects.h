@@ -27,6 +27,8 @@ Effects recomputation(std::string_view role = {});
 Effects training_saver(std::string_view role = {});
 /// How passes are computed: without an order.
 Effects passes();
+/// How a model is laid over its GPUs: without an order, and what it takes while an engine generates.
+Effects layout();
 /// Parts of a model that are on the host while others work.
 Effects parked();
 /// Optimizer states that are on the host outside their update.
