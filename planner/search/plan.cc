@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <map>
 #include <set>
 
@@ -198,10 +199,51 @@ Status add_nearest(const Setup& setup, const Space& space, const Findings& findi
   return {};
 }
 
+/// The exact executor, which runs no configuration twice.
+class ExactRuns {
+ public:
+  ExactRuns(const Setup& setup, const Executor& executor) : setup_(setup), executor_(executor) {}
+
+  const Result<Report>& operator()(const std::vector<Choice>& choices) {
+    for (const auto& [known, report] : runs_)
+      if (known == choices) return report;
+    return runs_.emplace_back(choices, evaluate(setup_, choices, executor_)).second;
+  }
+
+  Outcome outcome(const std::vector<Choice>& choices) {
+    const Result<Report>& report = (*this)(choices);
+    if (report) return outcome_of(*report);
+    Outcome refused;
+    refused.refusal = report.error().text();
+    return refused;
+  }
+
+  Result<PlanChoice> choice(std::vector<Choice> choices) {
+    PlanChoice out;
+    HEADROOM_ASSIGN(out.settings, setup_.framework->settings_of(*setup_.read, choices));
+    HEADROOM_ASSIGN(out.report, (*this)(choices));
+    out.choices = std::move(choices);
+    out.outcome = outcome_of(*out.report);
+    out.confirmed = true;
+    return out;
+  }
+
+ private:
+  const Setup& setup_;
+  const Executor& executor_;
+  std::deque<std::pair<std::vector<Choice>, Result<Report>>> runs_;
+};
+
 /// Decides the whole space by tables. The winner and, of it, the version with the fewest changes become choices.
 Status prove(const Setup& setup, const Space& space, const Executors& executors, const PlanOptions& options,
              Plan& plan) {
-  const Evaluator quick(setup, space, executors.quick), exact(setup, space, executors.exact);
+  const Evaluator quick(setup, space, executors.quick);
+  ExactRuns runs(setup, executors.exact);
+  const Evaluate exact = [&](std::span<const Point> points) {
+    std::vector<Outcome> out;
+    for (const Point& point : points) out.push_back(runs.outcome(space.choices(point)));
+    return out;
+  };
   const std::vector<PhaseGroup> groups = phase_groups(setup.read->job, space);
   std::vector<Executor> own;
   for (const PhaseGroup& group : groups) own.push_back(until(options.stopped, executors.own(group.phases)));
@@ -211,20 +253,20 @@ Status prove(const Setup& setup, const Space& space, const Executors& executors,
   GroupTables tables(space, groups, evaluate_group, setup.limits.host_budget);
   ProofOptions allowed = options.proof;
   allowed.stopped = options.stopped;
-  Prover prover(space, tables, std::cref(quick), std::cref(exact), allowed);
+  Prover prover(space, tables, std::cref(quick), exact, allowed);
   plan.proof = prover.run();
   if (!plan.proof->winning) return {};
   const Found& winner = *plan.proof->winning;
   FewestOptions fewer;
   if (options.least_changes) fewer = {.tolerance = kAnySlower, .most_exact_runs = kMostTakenBack};
-  const std::optional<Found> fewest = fewest_changes(space, std::cref(quick), std::cref(exact), winner, fewer);
+  const std::optional<Found> fewest = fewest_changes(space, std::cref(quick), exact, winner, fewer);
   if (fewest) {
-    HEADROOM_ASSIGN(PlanChoice choice, confirmed_choice(setup, executors.exact, space.choices(fewest->point)));
+    HEADROOM_ASSIGN(PlanChoice choice, runs.choice(space.choices(fewest->point)));
     choice.fewest = true;
     plan.choices.push_back(std::move(choice));
   }
   if (!fewest || !alike(fewest->outcome, winner.outcome)) {
-    HEADROOM_ASSIGN(PlanChoice choice, confirmed_choice(setup, executors.exact, space.choices(winner.point)));
+    HEADROOM_ASSIGN(PlanChoice choice, runs.choice(space.choices(winner.point)));
     choice.fewest = !fewest;
     plan.choices.push_back(std::move(choice));
   }
