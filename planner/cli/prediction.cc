@@ -11,6 +11,7 @@
 
 #include "planner/cli/cached_memory.h"
 #include "planner/cli/dataset_lengths.h"
+#include "planner/cli/drawn_steps.h"
 #include "planner/cli/executors.h"
 #include "planner/cli/lengths.h"
 #include "planner/cli/output.h"
@@ -148,6 +149,39 @@ void let_lengths_decide(Report& report, Report expected, const Job& job, const L
   report = std::move(expected);
   report.assumptions.push_back("lengths: " + lengths.source);
   report.warnings.push_back(std::move(warning));
+}
+
+/// Lengths are known and the caps do not fit: steps with drawn lengths decide, where lengths change anything, what one
+/// step of usual lengths cannot.
+Status let_draws_decide(Report& report, const Job& capped, const Lengths& lengths, const Run& run) {
+  for (const DeviceReport& device : report.devices)
+    if (std::any_of(device.phases.begin(), device.phases.end(), runs_out)) return {};
+  const PeakPlace place = highest(report);
+  if (place.phase == nullptr) return {};
+  const Bytes whole = budget_of(*place.device, run.limits), room = whole - place.phase->margin;
+  HEADROOM_ASSIGN(const std::optional<DrawnSteps> drawn, draw_steps(capped, lengths, run.hardware, room));
+  if (!drawn) return {};
+  std::erase_if(report.warnings, [](const Warning& warning) {
+    return warning.code == headroom::kUndetermined || warning.code == kGivesBack;
+  });
+  report.fits = drawn->ran_out == 0;
+  const std::string within = fmt::format("{}, within {}", text(*drawn), format_gib(room));
+  const auto tell = [&](const char* code, std::string message) {
+    Warning& risk = report.warnings.emplace_back();
+    risk.code = code;
+    risk.message = std::move(message);
+  };
+  if (report.fits) {
+    tell(drawn->gave_back > 0 || spare(report) < 0 ? kGivesBack : kRisk, within);
+    return {};
+  }
+  // The margin is for what a prediction misses: where it alone decides, nobody knows.
+  HEADROOM_ASSIGN(const std::optional<DrawnSteps> all, draw_steps(capped, lengths, run.hardware, whole));
+  if (all && all->ran_out == 0)
+    leave_open(report, fmt::format("{}, and none within {}", within, format_gib(whole)));
+  else
+    tell(kRisk, within);
+  return {};
 }
 
 /// Where nothing limits host memory, a run that needs no more of it than its node's cards have themselves is
@@ -376,7 +410,9 @@ Result<Report> predict(const Run& run, const Executor& executor) {
       leave_undetermined(expected, run.read.job.not_modelled);
       report.assumptions.push_back(fmt::format("at expected lengths ({}; {}) the run {}", described(*usual), usual->source, outcome(expected)));
     } else {
+      const bool open = !undetermined(expected).empty();
       let_lengths_decide(report, std::move(expected), capped, *usual);
+      if (report.executor == "simulator" && (given || open)) HEADROOM_TRY(let_draws_decide(report, capped, *usual, run));
     }
   }
   if (known)

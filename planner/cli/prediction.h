@@ -44,7 +44,8 @@ void describe(Report& report, const Run& run);
 ///
 /// The caps decide where a run fits with every sequence as long as they let it. Where it does not, what is known of its
 /// lengths decides, from `--lengths` or of the data that it trains on (dataset_lengths.h): the report is then that of
-/// these lengths, and the warning `lengths` says so and what the caps would need.
+/// these lengths, and the warning `lengths` says so and what the caps would need. Of lengths from `--lengths`, and where
+/// usual ones leave it open, a hundred steps with drawn lengths decide (drawn_steps.h), as the warning `risk` tells.
 Result<Report> predict(const Run& run, const Executor& executor);
 
 /// Budgets, host budget and margin out of the flags and the card.

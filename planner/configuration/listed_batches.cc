@@ -87,7 +87,7 @@ class Reader {
   const std::string& file_;
 };
 
-/// One rank's sequences of a step in the micro-batches of a role's pass.
+/// Sequences in micro-batches, one after the other or balanced.
 std::vector<std::vector<std::int64_t>> cut(const Role& role, Pass pass, std::span<const std::int64_t> lengths) {
   const MicroBatch& micro = pass == Pass::train ? role.train : role.forward;
   if (micro.tokens > 0)

@@ -362,10 +362,12 @@ std::string verdict_text(const Report& report) {
     return fmt::format("undetermined: {} to spare, {} {}, but {}", format_gib(left), sum, where, why);
   if (!open.empty())
     return fmt::format("undetermined: {} over, {} {}, but {}", format_gib(-left), sum, where, why);
+  for (const Warning& warning : report.warnings)
+    if (warning.code == kRisk && !report.fits && !stops(report)) return "does not fit: " + warning.message;
   // What a run that stops would have needed is not known: the card's end is no figure of its own.
   if (stops(report)) return "does not fit: " + other_reason(report);
-  if (left < 0) return fmt::format("does not fit: {} over, {} {}", format_gib(-left), sum, where);
   if (report.fits && gives_cache_back(report)) return given_back(report);
+  if (left < 0) return fmt::format("does not fit: {} over, {} {}", format_gib(-left), sum, where);
   if (report.fits) return fmt::format("fits: {} to spare, {} {}", format_gib(left), sum, where);
   return fmt::format("does not fit: {}; the highest device peak is {} {}", other_reason(report), sum, where);
 }

@@ -8,7 +8,6 @@ namespace headroom {
 namespace {
 
 constexpr double kThin = 0.01;  // of the budget
-constexpr const char* kUndetermined = "undetermined";
 
 bool engine_awake(const PhaseReport& phase) {
   return phase.at_peak_device[Component::engine_weights] > 0;

@@ -46,6 +46,12 @@ std::vector<std::string> undetermined(const Report& report);
 inline constexpr const char* kGivesBack = "gives-cache-back";
 bool gives_cache_back(const Report& report);
 
+/// The warning that tells what became of steps with drawn lengths; of a run that does not fit for them, why.
+inline constexpr const char* kRisk = "risk";
+
+/// The warning of a run of which nobody knows whether it fits.
+inline constexpr const char* kUndetermined = "undetermined";
+
 /// The budget of `device`'s pool.
 Bytes budget_of(const DeviceReport& device, const Limits& limits);
 
