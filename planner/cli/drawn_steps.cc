@@ -90,7 +90,7 @@ ListedBatches heaviest(const Job& job, const Role& role, const Action& action, s
   for (std::int64_t rank = 0; rank < std::min(ranks, kMostRanks); ++rank) {
     const std::size_t first = static_cast<std::size_t>(rank) * mine;
     if (first + mine > sequences.size()) break;
-    ListedBatches one = batches_of_rank(job, role, action, 0, sequences.subspan(first, mine));
+    ListedBatches one = cut_batches(job, role, action, 0, sequences.subspan(first, mine));
     if (out.micro_batches.empty() || largest(one) > largest(out)) out = std::move(one);
   }
   return out;

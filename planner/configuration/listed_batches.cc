@@ -101,18 +101,6 @@ std::vector<std::vector<std::int64_t>> cut(const Role& role, Pass pass, std::spa
   return out;
 }
 
-ListedBatches batches_of(const Job& job, const Role& role, const Action& action, int step,
-                         std::span<const std::int64_t> lengths) {
-  ListedBatches out{.step = step, .role = action.role, .training = action.verb == Verb::train, .micro_batches = {}};
-  const Pass pass = out.training ? Pass::train : Pass::forward;
-  const std::int64_t mini = mini_batch_of(job, role) / data_parallel_size(job, role);
-  const std::size_t size = out.training ? static_cast<std::size_t>(std::max<std::int64_t>(1, mini)) : lengths.size();
-  for (std::size_t at = 0; at < lengths.size(); at += size)
-    for (auto& batch : cut(role, pass, lengths.subspan(at, std::min(size, lengths.size() - at))))
-      out.micro_batches.push_back(std::move(batch));
-  return out;
-}
-
 Result<std::vector<ListedBatches>> batches_of_sequences(const Document& steps, const Job& job,
                                                         const std::string& file) {
   std::vector<ListedBatches> out;
@@ -132,13 +120,25 @@ Result<std::vector<ListedBatches>> batches_of_sequences(const Document& steps, c
                             .file = file,
                             .line = steps.items()[step].line(),
                             .key = key});
-        out.push_back(batches_of(job, *role, action, static_cast<int>(step), lengths));
+        out.push_back(cut_batches(job, *role, action, static_cast<int>(step), lengths));
       }
   }
   return out;
 }
 
 }  // namespace
+
+ListedBatches cut_batches(const Job& job, const Role& role, const Action& action, int step,
+                          std::span<const std::int64_t> lengths) {
+  ListedBatches out{.step = step, .role = action.role, .training = action.verb == Verb::train, .micro_batches = {}};
+  const Pass pass = out.training ? Pass::train : Pass::forward;
+  const std::int64_t mini = mini_batch_of(job, role) / data_parallel_size(job, role);
+  const std::size_t size = out.training ? static_cast<std::size_t>(std::max<std::int64_t>(1, mini)) : lengths.size();
+  for (std::size_t at = 0; at < lengths.size(); at += size)
+    for (auto& batch : cut(role, pass, lengths.subspan(at, std::min(size, lengths.size() - at))))
+      out.micro_batches.push_back(std::move(batch));
+  return out;
+}
 
 bool lists_batches(const Document& document) {
   if (const Document* steps = document.find("sequences"); steps != nullptr && steps->is_list()) return true;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,5 +21,10 @@ bool lists_batches(const Document& document);
 /// name FILE:LINE and key: a step, a name or a length that is none.
 Result<std::vector<ListedBatches>> listed_batches(const Document& document, const Job& job,
                                                   const std::string& file);
+
+/// One rank's sequences of a step, by their token lengths, in the micro-batches of `action`'s pass: so many after the
+/// other, or balanced under its token budget; a training's mini-batch by mini-batch.
+ListedBatches cut_batches(const Job& job, const Role& role, const Action& action, int step,
+                          std::span<const std::int64_t> lengths);
 
 }  // namespace headroom
