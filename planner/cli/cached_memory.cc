@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "simulator/phases/device_run.h"
-
 namespace headroom::cli {
 namespace {
 
@@ -42,16 +40,17 @@ bool only_cached_memory_passes(const Report& report, const Limits& limits) {
   return true;
 }
 
-Status settle_cached_memory(Report& report, const Job& job, const Hardware& hardware, const Limits& limits) {
+Status settle_cached_memory(Report& report, const Job& job, const Hardware& hardware, const Limits& limits,
+                            const Executor& exact) {
   if (report.fits || report.executor != "simulator") return {};
   const std::optional<Bytes> room = room_of(report, limits);
   if (!room) return {};
   Job smaller = job;
   smaller.device_memory = std::min(*room, job.device_memory > 0 ? job.device_memory : *room);
-  HEADROOM_ASSIGN(Report again, run_on_device(smaller, hardware, Fidelity::every_allocation));
+  HEADROOM_ASSIGN(Report again, exact(smaller, hardware));
   judge(again, limits);
   if (!again.fits) return {};
-  HEADROOM_ASSIGN(Report bare, run_on_device(without_sequences(job), hardware, Fidelity::every_allocation));
+  HEADROOM_ASSIGN(Report bare, exact(without_sequences(job), hardware));
   judge(bare, limits);
   if (room_of(bare, limits)) {
     report.devices = std::move(again.devices);

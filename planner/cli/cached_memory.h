@@ -3,6 +3,7 @@
 #include "simulator/device/verdict.h"
 #include "simulator/hardware/hardware.h"
 #include "simulator/job/job.h"
+#include "simulator/report/executor.h"
 #include "simulator/report/report.h"
 
 namespace headroom::cli {
@@ -23,7 +24,8 @@ bool only_cached_memory_passes(const Report& report, const Limits& limits);
 /// Where sequences of two tokens pass the budget too, the run's states do, which no order of micro-batches cuts
 /// up: then it fits, and the phases shown are those on the smaller card.
 ///
-/// Two more simulations, and only for runs over their budget. Errors: as the simulation's.
-Status settle_cached_memory(Report& report, const Job& job, const Hardware& hardware, const Limits& limits);
+/// Two more simulations by `exact`, and only for runs over their budget. Errors: as the simulation's.
+Status settle_cached_memory(Report& report, const Job& job, const Hardware& hardware, const Limits& limits,
+                            const Executor& exact);
 
 }  // namespace headroom::cli

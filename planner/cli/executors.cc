@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "simulator/closed_form/folded_trainer.h"
 #include "simulator/closed_form/recalled_trainer.h"
@@ -42,6 +43,14 @@ const Executor& simulating_executor() {
 
 Executor searching_executor() {
   return planning_executors().quick;
+}
+
+Executor without_seconds(Executor executor) {
+  return [executor = std::move(executor)](const Job& job, const Hardware& hardware) {
+    Hardware rateless = hardware;
+    rateless.memory_bandwidth = 0;
+    return executor(job, rateless);
+  };
 }
 
 search::Executors planning_executors() {

@@ -214,18 +214,23 @@ Status within_the_card(const Limits& limits) {
   return check(limits.budget);
 }
 
+/// What looks at a job first, and what simulates it where that decides nothing.
+struct Executors {
+  const Executor &first, &exact;
+};
+
 /// The judged report of `job`, one of `run`'s. Where in the closed form only memory that the allocator keeps passes the
 /// budget, the simulator decides: whether it can be given back is not in a sum of live bytes.
-Result<Report> decided(const Job& job, const Run& run, const Executor& executor) {
-  HEADROOM_ASSIGN(Report report, executor(job, run.hardware));
+Result<Report> decided(const Job& job, const Run& run, const Executors& executors) {
+  HEADROOM_ASSIGN(Report report, executors.first(job, run.hardware));
   judge(report, run.limits);
   if (only_cached_memory_passes(report, run.limits)) {
-    HEADROOM_ASSIGN(report, simulating_executor()(job, run.hardware));
+    HEADROOM_ASSIGN(report, executors.exact(job, run.hardware));
     report.assumptions.push_back(
         "every allocation was simulated: in closed form only memory that the allocator keeps passes the budget");
     judge(report, run.limits);
   }
-  HEADROOM_TRY(settle_cached_memory(report, job, run.hardware, run.limits));
+  HEADROOM_TRY(settle_cached_memory(report, job, run.hardware, run.limits, executors.exact));
   return report;
 }
 
@@ -252,10 +257,10 @@ Result<Cluster> resized(Cluster cluster, std::string_view key, std::int64_t valu
 
 /// Where another release that the run may be meant for ends with another verdict, that is told too.
 Status tell_alternative(const ReadJob& other, const Run& run, const std::optional<Lengths>& usual,
-                        const Executor& executor, Report& report) {
-  Result<Report> predicted = decided(other.job, run, executor);
+                        const Executors& executors, Report& report) {
+  Result<Report> predicted = decided(other.job, run, executors);
   if (predicted && !predicted->fits && usual)
-    predicted = decided(at_expected_lengths(other.job, *usual), run, executor);
+    predicted = decided(at_expected_lengths(other.job, *usual), run, executors);
   if (!predicted) return {};  // what can't be predicted there has no verdict
   leave_undetermined(*predicted, other.job.not_modelled);
   const auto verdict = [](const Report& one) {
@@ -391,12 +396,13 @@ void describe(Report& report, const Run& run) {
   });
 }
 
-Result<Report> predict(const Run& run, const Executor& executor) {
+Result<Report> predict(const Run& run, const Executor& executor, const Executor& exact) {
+  const Executors executors{executor, exact};
   // The worst case knows no lengths but the caps, unless every sequence is known.
   Job capped = run.read.job;
   const bool known = !capped.lengths.listed.empty();
   const Lengths lengths = known ? Lengths{} : std::exchange(capped.lengths, {});
-  Result<Report> predicted = decided(capped, run, executor);
+  Result<Report> predicted = decided(capped, run, executors);
   if (!predicted)
     return fail(placed(std::move(predicted.error()),
                        run.read.input.files.empty() ? "" : run.read.input.files.back().path));
@@ -404,7 +410,7 @@ Result<Report> predict(const Run& run, const Executor& executor) {
   const bool given = !lengths.source.empty();
   const std::optional<Lengths> usual = given ? std::optional(lengths) : run.data_lengths;
   if (given || (usual && !report.fits)) {
-    HEADROOM_ASSIGN(Report expected, decided(at_expected_lengths(capped, *usual), run, executor));
+    HEADROOM_ASSIGN(Report expected, decided(at_expected_lengths(capped, *usual), run, executors));
     if (report.fits) {
       add_expected(expected, report);
       leave_undetermined(expected, run.read.job.not_modelled);
@@ -421,7 +427,7 @@ Result<Report> predict(const Run& run, const Executor& executor) {
   describe(report, run);
   leave_undetermined(report, run.read.job.not_modelled);
   quiet_about_host(report, run);
-  for (const ReadJob& other : run.alternatives) HEADROOM_TRY(tell_alternative(other, run, usual, executor, report));
+  for (const ReadJob& other : run.alternatives) HEADROOM_TRY(tell_alternative(other, run, usual, executors, report));
   return report;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/cli/arguments.h"
+#include "planner/cli/executors.h"
 #include "planner/cli/streams.h"
 #include "planner/frameworks/registry.h"
 #include "planner/search/evaluator.h"
@@ -46,7 +47,9 @@ void describe(Report& report, const Run& run);
 /// lengths decides, from `--lengths` or of the data that it trains on (dataset_lengths.h): the report is then that of
 /// these lengths, and the warning `lengths` says so and what the caps would need. Of lengths from `--lengths`, and where
 /// usual ones leave it open, a hundred steps with drawn lengths decide (drawn_steps.h), as the warning `risk` tells.
-Result<Report> predict(const Run& run, const Executor& executor);
+///
+/// `exact` simulates what `executor` can't decide.
+Result<Report> predict(const Run& run, const Executor& executor, const Executor& exact = simulating_executor());
 
 /// Budgets, host budget and margin out of the flags and the card.
 Limits limits_of(const Common& common, const Hardware& hardware);

@@ -60,7 +60,7 @@ ReportVerdict::Peak peak_of(const Report& report) {
 Result<ReportVerdict::Peak> simulate(const cli::Run& run, const Job& job) {
   HEADROOM_ASSIGN(Report report, run_on_device(job, run.hardware, Fidelity::every_allocation));
   judge(report, run.limits);
-  HEADROOM_TRY(cli::settle_cached_memory(report, job, run.hardware, run.limits));
+  HEADROOM_TRY(cli::settle_cached_memory(report, job, run.hardware, run.limits, cli::simulating_executor()));
   return peak_of(report);
 }
 

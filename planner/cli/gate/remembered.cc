@@ -21,6 +21,7 @@ Job nameless(Job job) {
   job.name.clear();
   job.assumptions.clear();
   job.not_modelled.clear();
+  job.versions = {};  // readers have made fields of what they mean
   return job;
 }
 

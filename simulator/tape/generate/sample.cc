@@ -62,7 +62,7 @@ class Sampler {
  private:
   static constexpr std::int64_t kBeforeLeaps = 3;   ///< prefill, and tokens that find what one left
   static constexpr std::int64_t kAfterLeaps = 2;    ///< the last finds what one left, and has the peaks
-  static constexpr std::int64_t kMostLeaps = 16;    ///< seconds grow along a gently bent line
+  static constexpr std::int64_t kMostLeaps = 16;    ///< seconds grow along a gently bent line; bytes along a straight one
   static constexpr std::int64_t kShortestLeap = 3;  ///< tokens
 
   /// Where only sums count, few of the tokens after number `done` stand for nearly all that remain. Returns
@@ -73,7 +73,7 @@ class Sampler {
     if (steps == nullptr || !steps->only_sums() || options_.output != nullptr || !even || !cache_.keeps_all())
       return done;
     const std::int64_t last = options_.new_tokens - 1 - kAfterLeaps;
-    const std::int64_t longest = std::max(kShortestLeap, ceil_div(last - done, kMostLeaps) | 1);
+    const std::int64_t longest = std::max(kShortestLeap, ceil_div(last - done, tape_.wants_operations() ? kMostLeaps : 1) | 1);
     while (last - done >= kShortestLeap) {
       // An odd number of tokens has one in its middle.
       const std::int64_t tokens = std::min(longest, (last - done - 1) | 1), before = tokens / 2;

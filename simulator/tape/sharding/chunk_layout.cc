@@ -28,12 +28,14 @@ std::vector<std::int64_t> usual(std::span<const std::int64_t> sizes) {
   return out;
 }
 
-std::int64_t waste(std::span<const std::int64_t> sizes, std::int64_t chunk) {
+/// Once it is `enough` the rest does not matter.
+std::int64_t waste(std::span<const std::int64_t> sizes, std::int64_t chunk, std::int64_t enough) {
   std::int64_t left = 0, out = 0;
   for (const std::int64_t size : sizes) {
     if (size > left) {
       out += left;
       left = chunk;
+      if (out >= enough) return out;
     }
     left -= size;
   }
@@ -49,7 +51,7 @@ std::int64_t chunk_elements(std::span<const std::int64_t> sizes, const ChunkSear
   const std::int64_t first = padded(largest, search.interval);
   std::int64_t best = first, least = std::numeric_limits<std::int64_t>::max();
   for (std::int64_t chunk = first; chunk <= first + search.range; chunk += search.interval) {
-    const std::int64_t lost = waste(counted, chunk);
+    const std::int64_t lost = waste(counted, chunk, least);
     if (lost >= least) continue;
     least = lost;
     best = chunk;

@@ -35,7 +35,7 @@ Report settled(const std::string& model, int prompt, int response, int micro) {
   EXPECT_TRUE(report) << report.error().text();
   judge(*report, limits);
   EXPECT_FALSE(report->fits);
-  const Status status = settle_cached_memory(*report, read->job, h800, limits);
+  const Status status = settle_cached_memory(*report, read->job, h800, limits, simulating_executor());
   EXPECT_TRUE(status);
   return std::move(*report);
 }
