@@ -14,6 +14,7 @@
 #include "simulator/job/standard_step.h"
 #include "simulator/phases/rollout_time.h"
 #include "simulator/phases/sync_time.h"
+#include "simulator/tape/generate/sample.h"
 
 namespace headroom {
 namespace {
@@ -36,6 +37,16 @@ Seconds with_bubble(Seconds seconds, const Job& job, const Action& action) {
 void spend(const Seconds& seconds, PhaseReport& report) {
   report.spent += seconds;
   report.seconds = report.spent.total();
+}
+
+/// Sums are exact all the same: the closed form draws them along a line.
+void tell_stride(const Job& job, Report& report) {
+  const std::int64_t stride = tape::token_stride(job.batch.response_length);
+  const bool generates = std::any_of(job.engines.begin(), job.engines.end(), inside_trainer);
+  if (stride == 1 || !generates || report.executor == "closed_form") return;
+  report.assumptions.push_back(fmt::format(
+      "of a response's {} tokens the trainer ran one in {}; its cache grew by {} at once", job.batch.response_length,
+      stride, stride));
 }
 
 }  // namespace
@@ -446,6 +457,7 @@ Report report_of(const Job& job, std::string executor, std::vector<GpuRun> runs)
   report.title = job.name;
   report.framework = job.framework;
   report.executor = std::move(executor);
+  tell_stride(job, report);
   const std::string* pool = nullptr;
   for (GpuRun& run : runs) {
     // All kinds of a pool have the same engines.

@@ -42,6 +42,7 @@ class Sampler {
         batch_(prompts.size(0)),
         prompt_(prompts.size(1)),
         vocabulary_(model.decoder().vocabulary),
+        stride_(token_stride(options.new_tokens)),
         ids_(prompts) {}
 
   Tensor run() {
@@ -54,6 +55,7 @@ class Sampler {
       synchronize();
       token(i);
       if (i + 1 == kBeforeLeaps) i = leap(i);
+      if (i + 1 >= kBeforeLeaps) i = stride(i);
     }
     synchronize();
     return finish();
@@ -70,30 +72,47 @@ class Sampler {
   std::int64_t leap(std::int64_t done) {
     auto* steps = dynamic_cast<GrowingSteps*>(tape_.memory().repetition());
     const bool even = options_.even || (!options_.forward && model_.hooks == nullptr);
-    if (steps == nullptr || !steps->only_sums() || options_.output != nullptr || !even || !cache_.keeps_all())
+    if (steps == nullptr || !steps->only_sums() || !even || !cache_.keeps_all())
       return done;
     const std::int64_t last = options_.new_tokens - 1 - kAfterLeaps;
-    const std::int64_t longest = std::max(kShortestLeap, ceil_div(last - done, tape_.wants_operations() ? kMostLeaps : 1) | 1);
+    const std::int64_t leaps = tape_.wants_operations() ? kMostLeaps : 1;
+    const std::int64_t longest = std::max(kShortestLeap, ceil_div(last - done, leaps) | 1);
     while (last - done >= kShortestLeap) {
       // An odd number of tokens has one in its middle.
       const std::int64_t tokens = std::min(longest, (last - done - 1) | 1), before = tokens / 2;
-      skip(*steps, before, done + before);
+      skip(steps, before, done + before);
       steps->stand_for(tokens);
       synchronize();
       token(done + before + 1);
       done += tokens;
-      skip(*steps, before, done);
+      skip(steps, before, done);
     }
     return done;
   }
 
+  /// Of very many tokens each that is run stands for its stride; the last are run in any case.
+  std::int64_t stride(std::int64_t done) {
+    if (stride_ == 1) return done;
+    const std::int64_t left = options_.new_tokens - 1 - kAfterLeaps - done;
+    const std::int64_t over = std::clamp<std::int64_t>(left, 0, stride_ - 1);
+    auto* steps = dynamic_cast<GrowingSteps*>(tape_.memory().repetition());
+    if (over > 0) skip(steps, over, done + over);
+    if (steps != nullptr) steps->stand_for(over == stride_ - 1 ? stride_ : 1);
+    return done + over;
+  }
+
   /// What is kept becomes that of `tokens` more, of which number `last` is the last.
-  void skip(GrowingSteps& steps, std::int64_t tokens, std::int64_t last) {
-    steps.stand_for(0);
+  void skip(GrowingSteps* steps, std::int64_t tokens, std::int64_t last) {
+    if (steps != nullptr) steps->stand_for(0);
     for (std::size_t layer = 0; layer < cache_.layers.size(); ++layer) cache_.grow(tape_, layer, tokens);
     if (options_.keeps_last_output) hold({});
+    if (options_.output != nullptr) {
+      const ComponentScope component(tape_, Component::logits);
+      for (std::int64_t i = 0; i < tokens; ++i)
+        options_.output->scores.push_back(tape_.empty({batch_, vocabulary_}, DType::fp32, kCast));
+    }
     ids_ = integers({batch_, prompt_ + last + 1}, kTokens);
-    steps.stand_for(1);
+    if (steps != nullptr) steps->stand_for(1);
   }
 
   Tensor integers(const Shape& shape, std::uint16_t name) { return tape_.empty(shape, DType::int64, name); }
@@ -353,7 +372,7 @@ class Sampler {
   Model& model_;
   Tape& tape_;
   SampleOptions options_;
-  std::int64_t batch_, prompt_, vocabulary_;
+  std::int64_t batch_, prompt_, vocabulary_, stride_;
   Tensor ids_, caller_mask_, mask_, begin_, end_, padding_;
   Tensor first_positions_, positions_, unfinished_, prefill_positions_;
   Tensor step_ids_, step_positions_, step_mask_;
@@ -363,6 +382,11 @@ class Sampler {
 };
 
 }  // namespace
+
+std::int64_t token_stride(std::int64_t new_tokens) {
+  constexpr std::int64_t kOneByOne = 4096;
+  return std::max<std::int64_t>(1, ceil_div(new_tokens, kOneByOne));
+}
 
 Tensor sample(Model& model, const Tensor& prompts, const SampleOptions& options) {
   Sampler sampler(model, prompts, options);

@@ -39,6 +39,12 @@ struct SampleOptions {
 /// Transformers' `generate(top_k=0, use_cache=True)`: prefill, then one token a forward with a growing cache,
 /// length processors, sampling and stop checks, as `_sample` holds and drops its tensors. `prompts` [B,P]
 /// stays the caller's; returns the sequences [B,P+new_tokens] int64.
+///
+/// Of more than 4096 tokens each `token_stride`-th is run, and the cache grows by what lies between at once: its
+/// blocks, whose segments come in steps of 2 MiB, then take nearly the same segments, in a bounded time.
 Tensor sample(Model& model, const Tensor& prompts, const SampleOptions& options);
+
+/// Tokens of which one is run; 1 up to 4096.
+std::int64_t token_stride(std::int64_t new_tokens);
 
 }  // namespace headroom::tape

@@ -66,7 +66,13 @@ void KvCache::slide(Tape& tape, std::size_t layer, Tensor& keys, Tensor& values,
 
 void KvCache::grow(Tape& tape, std::size_t layer, std::int64_t tokens) {
   const ComponentScope component(tape, Component::kv_cache);
-  for (Tensor* tensor : {&layers[layer].keys, &layers[layer].values}) {
+  LayerCache& own = layers[layer];
+  const bool slides = own.window.defined();
+  // A layer whose window is full lets go of as many as come.
+  const bool full = slides && own.keys.defined() && own.keys.size(2) < own.seen;
+  if (slides) own.seen += tokens;
+  if (full) return;
+  for (Tensor* tensor : {&own.keys, &own.values}) {
     if (!tensor->defined()) continue;  // a state stays as large as it is
     Shape shape = tensor->shape();
     shape.size[static_cast<std::size_t>(shape.rank - 2)] += tokens;

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <regex>
 
 #include "tests/planner/cli/outcome.h"
@@ -146,6 +147,25 @@ TEST_F(Faults, HugeNumbersAndNamesAreRefusedAtOnce) {
     "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 100})");
   EXPECT_THAT(run_words({"check", verl(), "--model", model}).err,
               HasSubstr("num_hidden_layers: expected a whole number from 1 to 4096"));
+}
+
+TEST_F(Faults, VeryLongGenerationsTakeBoundedWork) {
+  std::string text = text_of(test::source("configs/examples/job/llama-3.2-1b-ppo-1xh100.yaml"));
+  const std::string before = "response_length: 256";
+  text.replace(text.find(before), before.size(), "response_length: 20000");
+  const std::string job = file("long.yaml", text);
+  const auto generating = [&](const char* command) {
+    const Outcome outcome = run_words({command, job, "--steps", "1", "--json", "-"});
+    const nlohmann::json report = nlohmann::json::parse(outcome.out);
+    for (const nlohmann::json& phase : report["devices"][0]["phases"])
+      if (phase["phase"] == "generate") return phase["processes"][0]["peak_allocated"].get<std::int64_t>();
+    ADD_FAILURE() << outcome.err;
+    return std::int64_t{0};
+  };
+  EXPECT_THAT(run_words({"simulate", job, "--steps", "1"}).out,
+              HasSubstr("of a response's 20000 tokens the trainer ran one in 5; its cache grew by 5 at once"));
+  const double whole = static_cast<double>(generating("estimate"));  // a straight line through all tokens
+  EXPECT_NEAR(static_cast<double>(generating("simulate")), whole, 0.001 * whole);
 }
 
 TEST_F(Faults, AnInputThatOnlyAnotherFileNamesIsNotOverwritten) {
