@@ -11,6 +11,7 @@
 #include "planner/frameworks/colossalchat/job.h"
 #include "planner/frameworks/recorded_command.h"
 #include "planner/frameworks/settings/arguments.h"
+#include "planner/frameworks/shell/runner_count.h"
 
 namespace headroom::colossalchat {
 namespace {
@@ -197,17 +198,19 @@ void find_models(Values& v, Settings& s, const JobOptions& options, const std::s
   s.critic_model = find(s.reward_pretrain, "rm_pretrain", HeadKind::scalar);
 }
 
-void read_launcher(Values& v, Settings& s, const shell::Launch& launch) {
-  const auto number = [&](std::initializer_list<std::string_view> names) -> std::optional<std::int64_t> {
-    const shell::Word* word = launch.runner_option(names);
-    if (word == nullptr) return std::nullopt;
-    if (!word->known()) v.fail_at(std::string(*names.begin()), "expected a number, found " + what_is_missing(*word));
-    return Document::scalar(word->text).as_int();
-  };
-  if (const auto gpus = number({"--nproc_per_node", "--nproc-per-node"})) s.gpus = std::max<std::int64_t>(1, *gpus);
-  if (const auto nodes = number({"--nnodes"})) s.nodes = std::max<std::int64_t>(1, *nodes);
+Status read_launcher(Settings& s, const shell::Launch& launch, const JobOptions& options) {
+  std::optional<std::int64_t> nodes = options.nodes, gpus = options.gpus_per_node;
+  if (!gpus) {
+    HEADROOM_ASSIGN(gpus, shell::runner_count(launch, {"--nproc_per_node", "--nproc-per-node"}));
+  }
+  if (!nodes) {
+    HEADROOM_ASSIGN(nodes, shell::runner_count(launch, {"--nnodes"}));
+  }
+  s.gpus = gpus.value_or(s.gpus);
+  s.nodes = nodes.value_or(s.nodes);
   if (launch.runner_option({"--hostfile"}) != nullptr && launch.runner_option({"--nnodes"}) == nullptr)
     s.assumptions.push_back("one node: the hostfile is not read (--nodes states how many)");
+  return {};
 }
 
 void assume(Settings& s, const std::string& because) {
@@ -262,10 +265,8 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   Values values(layers);
   settings::refuse_unknown(values, keys, s.release, arguments.unknown);
   read_settings(values, s);
-  read_launcher(values, s, *file->launch);
+  HEADROOM_TRY(read_launcher(s, *file->launch, options));
   settings::take_options(s, options);
-  if (options.nodes) s.nodes = *options.nodes;
-  if (options.gpus_per_node) s.gpus = *options.gpus_per_node;
   const std::string base = fs::path(file->path).parent_path().string();
   read_lora(values, s, base);
   check(values, s);

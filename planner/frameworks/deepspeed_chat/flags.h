@@ -50,7 +50,7 @@ Result<ReadJob> read_flags(const JobInput& input, const JobInput::File& file, co
   Values values(layers);
   settings::refuse_unknown(values, step.keys, s.release, arguments.unknown);
   step.read(values, s);
-  s.gpus = std::max<std::int64_t>(1, launched_gpus(*file.launch, options));
+  HEADROOM_ASSIGN(s.gpus, launched_gpus(*file.launch, options));
   settings::take_options(s, options);
   step.check(values, s, options, std::filesystem::path(file.path).parent_path().string());
   return settings::finish(values, std::move(made),

@@ -9,6 +9,7 @@
 #include "planner/frameworks/openrlhf/job.h"
 #include "planner/frameworks/recorded_command.h"
 #include "planner/frameworks/settings/arguments.h"
+#include "planner/frameworks/shell/runner_count.h"
 
 namespace headroom::openrlhf {
 namespace {
@@ -170,17 +171,17 @@ void find_models(Values& v, Settings& s, const JobOptions& options, const std::s
 }
 
 /// Under `deepspeed` and `torchrun` the launcher says how many GPUs there are.
-void read_launcher(Values& v, Settings& s, const shell::Launch& launch) {
-  const auto number = [&](std::initializer_list<std::string_view> names) -> std::optional<std::int64_t> {
-    const shell::Word* word = launch.runner_option(names);
-    if (word == nullptr) return std::nullopt;
-    const auto value = Document::scalar(word->text).as_int();
-    if (!word->known())
-      v.fail_at(std::string(*names.begin()), "expected a number, found " + what_is_missing(*word));
-    return value;
-  };
-  if (const auto gpus = number({"--num_gpus", "--nproc_per_node", "--nproc-per-node"})) s.actor.gpus = *gpus;
-  if (const auto nodes = number({"--num_nodes", "--nnodes"})) s.actor.nodes = *nodes;
+Status read_launcher(Settings& s, const shell::Launch& launch, const JobOptions& options) {
+  std::optional<std::int64_t> nodes = options.nodes, gpus = options.gpus_per_node;
+  if (!gpus) {
+    HEADROOM_ASSIGN(gpus, shell::runner_count(launch, {"--num_gpus", "--nproc_per_node", "--nproc-per-node"}));
+  }
+  if (!nodes) {
+    HEADROOM_ASSIGN(nodes, shell::runner_count(launch, {"--num_nodes", "--nnodes"}));
+  }
+  s.actor.gpus = gpus.value_or(s.actor.gpus);
+  s.actor.nodes = nodes.value_or(s.actor.nodes);
+  return {};
 }
 
 settings::OptionKeys option_keys(const Settings& s) {
@@ -247,7 +248,7 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   settings::refuse_unknown(values, keys, s.release, arguments.unknown);
   if (!s.rl()) s.actor.gpus = 8;
   read_settings(values, s);
-  if (!s.rl()) read_launcher(values, s, *file->launch);
+  if (!s.rl()) HEADROOM_TRY(read_launcher(s, *file->launch, options));
   settings::take_options(s, options);
   for (Group* group : {&s.actor, &s.ref, &s.critic, &s.reward}) {
     if (options.nodes) group->nodes = *options.nodes;

@@ -8,6 +8,7 @@
 
 #include "planner/configuration/override.h"
 #include "planner/frameworks/settings/arguments.h"
+#include "planner/frameworks/shell/runner_count.h"
 #include "planner/frameworks/trl/launcher.h"
 
 namespace headroom::trl {
@@ -242,17 +243,19 @@ class Laying {
       }
       return {};
     }
-    const auto number = [&](std::initializer_list<std::string_view> names) -> std::optional<std::int64_t> {
-      const shell::Word* word = launch.runner_option(names);
-      return word == nullptr ? std::nullopt : Document::scalar(word->text).as_int();
-    };
     if (launch.runner == "torchrun" || launch.runner == "deepspeed") {
-      const std::int64_t nodes = number({"--nnodes", "--num_nodes"}).value_or(1);
-      const auto each = number({"--nproc_per_node", "--nproc-per-node", "--num_gpus"});
-      HEADROOM_TRY(force("accelerate.num_machines", Document::scalar(std::to_string(nodes)), "--", 0));
+      std::optional<std::int64_t> nodes = options_.nodes, each = options_.gpus_per_node;
+      if (!nodes) {
+        HEADROOM_ASSIGN(nodes, shell::runner_count(launch, {"--nnodes", "--num_nodes"}));
+      }
+      if (!each) {
+        HEADROOM_ASSIGN(each, shell::runner_count(launch, {"--nproc_per_node", "--nproc-per-node", "--num_gpus"}));
+      }
+      const std::int64_t machines = nodes.value_or(1);
+      HEADROOM_TRY(force("accelerate.num_machines", Document::scalar(std::to_string(machines)), "--", 0));
       if (each)
         HEADROOM_TRY(
-            force("accelerate.num_processes", Document::scalar(std::to_string(nodes * *each)), "--", 0));
+            force("accelerate.num_processes", Document::scalar(std::to_string(machines * *each)), "--", 0));
     } else if (launch.runner == "python") {
       HEADROOM_TRY(force("accelerate.num_processes", Document::scalar("1"), "--", 0));
     }
