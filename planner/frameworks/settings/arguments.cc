@@ -81,6 +81,18 @@ Document value_of(const Flag& flag) {
 }
 
 
+/// Whether a parser takes the flag without a value, for true: those that are true or false in any release, and those
+/// that nobody knows.
+bool stands_alone(const std::string& path, std::span<const Key> keys) {
+  bool known = false;
+  for (const Key& key : keys) {
+    if (key.path != path) continue;
+    known = true;
+    if (key.kind == Kind::boolean || key.kind == Kind::any || key.fallback == "true" || key.fallback == "false") return true;
+  }
+  return !known;
+}
+
 struct Edit {
   std::size_t begin, end;
   std::string text;
@@ -107,11 +119,8 @@ Result<Arguments> read_arguments(const shell::Launch& launch, std::span<const Ke
                                           .line = flag.word->place.line});
     if (!laid) return tl::unexpected<Error>(laid.error());
     out.unknown.erase(flag.key);
-    const auto key =
-        std::find_if(keys.begin(), keys.end(), [&](const Key& one) { return one.path == flag.key; });
-    const bool alone = key == keys.end() || key->kind == Kind::boolean || key->kind == Kind::any;
-    if (flag.values.empty() && !alone)
-      out.unknown[flag.key] = 
+    if (flag.values.empty() && !stands_alone(flag.key, keys))
+      out.unknown[flag.key] =
           fmt::format("none (an empty variable leaves no word; --set {}=VALUE says it, --env NAME=VALUE one that nothing "
                       "sets, -- WORDS a script's own)",
                       flag.key);

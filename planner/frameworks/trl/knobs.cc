@@ -22,6 +22,10 @@ using Row = settings::KnobRow<Settings>;
 bool sharded_by_accelerate(const Settings& s) {
   return s.distributed() == Distributed::deepspeed && !s.deepspeed.given;
 }
+/// Whole weights, gradients and optimizer states on every GPU, where Accelerate's flags can ask for other things.
+bool copied(const Settings& s) {
+  return s.distributed() == Distributed::data_parallel && s.takes_accelerate_flags;
+}
 bool colocated(const Settings& s) {
   return s.colocated();
 }
@@ -55,6 +59,9 @@ bool divides_heads(const Settings& s, std::int64_t ranks) {
 
 // clang-format off
 const Row kRows[] = {
+    {"sharding", "DeepSpeed's ZeRO spreads what else every GPU has whole: 2 gradients and optimizer states, 3 weights too", false, copied,
+     [](const Settings&) { return std::string("none"); }, [](const Settings&) { return Texts{"none", "2", "3"}; },
+     [](const Settings&, const std::string& v) { return v == "none" ? Keys{} : Keys{{"accelerate.use_deepspeed", "true"}, {"accelerate.zero_stage", v}}; }},
     {"zero_stage", "what DeepSpeed spreads over the GPUs: 1 optimizer states, 2 gradients, 3 weights", false, sharded_by_accelerate,
      [](const Settings& s) { return shown(s.launcher.stage); }, [](const Settings& s) { Texts out{"1", "2", "3"}; if (s.launcher.stage == 0) out.insert(out.begin(), "0"); return out; },
      [](const Settings&, const std::string& v) { return Keys{{"accelerate.zero_stage", v}}; }},

@@ -236,6 +236,10 @@ Result<ReadJob> read_run(const JobInput& input, const JobOptions& options, bool 
   read_settings(values, s);
   settings::take_options(s, options);
   s.deepspeed.given = laid.layers.given("ds");
+  if (sources.command != nullptr) {
+    const std::string& runner = sources.command->launch->runner;
+    s.takes_accelerate_flags = runner == "accelerate" || runner == "trl";
+  }
   const JobInput::File& first = sources.command != nullptr ? *sources.command : *sources.trainers.front();
   derive(s);
   if (!values.failed()) leave_open(values, s);

@@ -83,6 +83,7 @@ struct Settings : settings::TableSettings {
   std::int64_t gpus = 1;  ///< of all machines that train
   std::optional<std::int64_t> stated_gpus;
   std::string named_trainer;
+  bool takes_accelerate_flags = true;  ///< `accelerate launch` starts it, or `trl`, which passes them on
 
   std::shared_ptr<const Architecture> model, reward_model;
   std::string model_name, reward_name, sft_model, reward_path;

@@ -407,6 +407,28 @@ TEST(TrlWrite, LaunchersFlagsStandBeforeTheProgram) {
                 words + "\n");
 }
 
+TEST(TrlWrite, WholeCopiesCanBecomeZero) {
+  const std::string words = " --model_name_or_path Qwen/Qwen2.5-0.5B --output_dir o --bf16";
+  const ReadJob read = read_of("accelerate launch --num_processes 4 trl/scripts/sft.py" + words + "\n");
+  const std::vector<Choice> choice{{"sharding", "3"}};
+  const Result<Job> spread = trl::with(read, choice);
+  ASSERT_TRUE(spread) << spread.error().text();
+  EXPECT_EQ(read.job.role("actor")->sharding.kind, ShardingKind::data_parallel);
+  EXPECT_EQ(spread->role("actor")->sharding.kind, ShardingKind::zero3);
+  const Result<std::string> text = trl::write(read, *trl::settings_for(read, choice), {});
+  ASSERT_TRUE(text) << text.error().text();
+  EXPECT_EQ(*text, "accelerate launch --num_processes 4 --use_deepspeed --zero_stage 3 trl/scripts/sft.py" + words + "\n");
+  // torchrun has no such flags.
+  for (const Knob& knob : trl::knobs(read_of("torchrun --nproc_per_node 4 trl/scripts/sft.py" + words + "\n")))
+    EXPECT_NE(knob.name, "sharding");
+}
+
+TEST(TrlRead, AFlagThatIsTrueOrFalseNeedsNoValue) {
+  const std::string sft = "trl sft --model_name_or_path Qwen/Qwen2.5-0.5B --output_dir o --num_processes 2 ";
+  EXPECT_EQ(job_of(sft + "--bf16 --max_length 64"), job_of(sft + "--max_length 64 --bf16 true"));
+  EXPECT_THAT(complaint(sft + "--optim --max_length 64"), HasSubstr("optim: expected a value"));
+}
+
 TEST(TrlWrite, ACommandLineBecomesAScript) {
   JobOptions options;
   options.words = {"trl", "sft", "--model_name_or_path", "Qwen/Qwen2.5-0.5B", "--output_dir", "a b"};
