@@ -21,6 +21,7 @@
 #include "planner/cli/gate/remembered.h"
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
+#include "planner/cli/settled.h"
 #include "planner/cli/progress.h"
 #include "planner/cli/run.h"
 #include "planner/frameworks/input.h"
@@ -38,15 +39,6 @@ using writers::GateStatus;
 constexpr const char* kPolicyFile = ".headroom.yaml";
 /// From so many configurations on, those that the closed form shows to be far from their limit are not simulated.
 constexpr std::size_t kMany = 20;
-/// So are runs whose trainer generates responses of more tokens than this by itself: the simulator takes them one by
-/// one, for seconds and minutes.
-constexpr std::int64_t kLongResponse = 8192;
-/// How far. The closed form knows no fragmentation, which has been up to a fifth of a card, and as much as the trainer's
-/// process has reserved without it: less than either bound is left to the simulator. What the closed form finds to be
-/// over is over.
-constexpr double kFarBelow = 0.25, kFarOver = 0.05;  // parts of the card
-constexpr double kOfReserved = 1.25;
-constexpr Bytes kBesideReserved = kGiB;
 /// Outputs that hold whole reports.
 constexpr std::array kReports = {"--json", "--csv", "--html"};
 
@@ -135,33 +127,9 @@ class Gate {
   Result<Report> verdict_of(const Run& run) const {
     // Peaks to compare are the simulator's, however many were looked at together.
     const bool compared = baseline_ || arguments_.has("--write-baseline");
-    if ((paths_.size() >= kMany || generates_long(run.read.job)) && !compared && !arguments_.has("--exact")) {
-      Result<Report> report = predict(run, quick_, exact_);
-      if (report && far(*report, run)) return report;
-    }
+    if ((paths_.size() >= kMany || generates_long(run.read.job)) && !compared && !arguments_.has("--exact"))
+      return predict_settled(run, quick_, exact_);
     return predict(run, exact_, exact_);
-  }
-
-  static bool generates_long(const Job& job) {
-    const bool by_itself = std::any_of(job.engines.begin(), job.engines.end(), [](const Engine& engine) {
-      return engine.kind != EngineKind::vllm && engine.kind != EngineKind::sglang;
-    });
-    return by_itself && job.batch.response_length > kLongResponse;
-  }
-
-  static bool far(const Report& report, const Run& run) {
-    const auto card = static_cast<double>(run.hardware.total_memory);
-    bool below = true;
-    for (const DeviceReport& device : report.devices)
-      for (const PhaseReport& phase : device.phases) {
-        if (runs_out(phase)) return false;
-        double reserved = static_cast<double>(kBesideReserved);
-        for (const ProcessPhase& process : phase.processes)
-          if (run.read.job.engine(process.process) == nullptr)  // an engine's share is an account, not an allocator's
-            reserved += kOfReserved * static_cast<double>(process.peak_reserved);
-        below = below && static_cast<double>(spare(report, device, phase)) >= std::min(kFarBelow * card, reserved);
-      }
-    return below || static_cast<double>(spare(report)) <= -kFarOver * card;
   }
 
   GateResult judged(const std::string& path, const Run& run, Report report, const Rules& rules, std::size_t i) {

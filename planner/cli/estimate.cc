@@ -6,6 +6,7 @@
 #include "planner/cli/executors.h"
 #include "planner/cli/output.h"
 #include "planner/cli/prediction.h"
+#include "planner/cli/settled.h"
 #include "planner/cli/suggestion.h"
 #include "planner/writers/table.h"
 
@@ -13,24 +14,24 @@ namespace headroom::cli {
 
 Command estimate_command() {
   return {"estimate",
-          "predicts memory of every phase in closed form; instant",
+          "predicts memory of every phase: in closed form, near the limit by the simulator; instant",
           {{"CONFIG", "", "configuration of a framework, or a job file; '-' is standard input", true, true}},
           kJobFlags | kHardwareFlags | kBudgetFlags | kJsonFlag | kReportFlags,
           [](const Arguments& arguments, Streams& streams) { return estimate(arguments, streams); }};
 }
 
 int estimate(const Arguments& arguments, Streams& streams) {
-  return estimate(arguments, streams, closed_form_executor());
+  return estimate(arguments, streams, closed_form_executor(), simulating_executor());
 }
 
-int estimate(const Arguments& arguments, Streams& streams, const Executor& executor) {
+int estimate(const Arguments& arguments, Streams& streams, const Executor& executor, const Executor& exact) {
   const Common& common = arguments.common;
   std::vector<Report> reports;
   std::vector<Run> runs;
   int code = kDone;
   for (const std::string& path : arguments.all("CONFIG")) {
     HEADROOM_CLI_ASSIGN(Run run, load_run(path, common, streams), streams);
-    HEADROOM_CLI_ASSIGN(Report report, predict(run, executor), streams);
+    HEADROOM_CLI_ASSIGN(Report report, predict_settled(run, executor, exact), streams);
     code = gravest(code, verdict_code(report));
     reports.push_back(std::move(report));
     runs.push_back(std::move(run));
