@@ -7,8 +7,9 @@ install(FILES ${PROJECT_BINARY_DIR}/headroom.bash DESTINATION ${CMAKE_INSTALL_DA
 install(FILES ${PROJECT_BINARY_DIR}/headroom.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT headroom)
 install(FILES ${PROJECT_BINARY_DIR}/headroom.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT headroom)
 install(FILES README.md LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT headroom)
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT headroom FILES_MATCHING PATTERN "*.md")
-install(DIRECTORY configs/examples configs/ci DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT headroom)
+# Where README.md and the guide name them: their commands work from the documentation's folder, too.
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT headroom FILES_MATCHING PATTERN "*.md" PATTERN "*.yaml")
+install(DIRECTORY configs/examples configs/ci configs/studies DESTINATION ${CMAKE_INSTALL_DOCDIR}/configs COMPONENT headroom)
 set(CPACK_GENERATOR TGZ DEB)
 set(CPACK_PACKAGE_NAME headroom)
 set(CPACK_PACKAGE_VENDOR "The Headroom project")
