@@ -28,6 +28,8 @@ std::string inside_script(std::string_view json) {
       out += "\\u003e";
     } else if (c == '&') {
       out += "\\u0026";
+    } else if (c == '\x7f') {  // a control character that JSON need not escape
+      out += "\\u007f";
     } else {
       out += c;
     }

@@ -107,6 +107,34 @@ TEST(Html, ABrowserShowsTheReportsNumbers) {
   }
 }
 
+/// A peak of what is merely still cached is put down to the phase that needed it.
+TEST(Html, ABrowserSaysWhoseTheCachedMemoryIs) {
+  Report report = sample();
+  std::vector<PhaseReport>& phases = report.devices[0].phases;
+  for (PhaseReport& phase : phases) {
+    ProcessPhase process;
+    process.process = "trainer";
+    process.peak_reserved = process.reserved_start = 4 * kGiB;
+    phase.processes.push_back(process);
+  }
+  ProcessPhase& maker = phases[phases.size() - 2].processes[0];
+  maker.peak_reserved = 40 * kGiB;
+  maker.peak_allocated = 36 * kGiB;
+  maker.at_peak_allocated[Component::gradients] = 30 * kGiB;
+  ProcessPhase& heir = phases.back().processes[0];
+  heir.peak_reserved = heir.reserved_start = 40 * kGiB;
+  phases.back().at_peak_device[Component::allocator_slack] = 25 * kGiB;
+  phases.back().peak_device = phases.back().at_peak_device.total();
+  const std::filesystem::path folder = test::scratch() / "html_inherited";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "page.html") << html({&report, 1});
+  const std::string dom = rendered(folder / "page.html");
+  std::filesystem::remove_all(folder);
+  if (dom.empty()) GTEST_SKIP() << "skipped: no chromium";
+  EXPECT_THAT(dom, HasSubstr("25.00 GiB of it are cached since train_actor (step 2), which had 36.00 GiB allocated at its "
+                             "peak (gradients 30.00); weight_sync itself uses 26.00 GiB."));
+}
+
 /// Of a recorded run: its allocations, and its segments where it reserved most, whose free parts are what the analysis
 /// calls free.
 TEST(Html, ABrowserDrawsASnapshotsSegments) {
