@@ -154,6 +154,8 @@ class Builder : public YAML::EventHandler {
                                      first == nullptr ? 0 : first->line()),
                          value.line()};
     }
+    if (map.keys.size() > kMostKeys)
+      throw LimitReached{fmt::format("more than {} keys in one map", kMostKeys), value.line()};
     map.value.add_entry(map.key, std::move(value));
   }
 
@@ -164,6 +166,9 @@ class Builder : public YAML::EventHandler {
     for (const auto& [name, inherited] : base.entries())
       if (map.keys.insert(name).second) map.value.add_entry(name, inherited);
   }
+
+  /// Maps are looked through in the order of the file: what lays one over another takes the square of its keys.
+  static constexpr std::size_t kMostKeys = 10'000;
 
   ReadLimits limits_;
   Document root_;

@@ -141,12 +141,8 @@ int solve(const Arguments& arguments, Streams& streams, const Executor& quick, c
       solve_for(run, sought, arguments.has("--smallest"), at_lengths(counted(quick, *line), lengths),
                 at_lengths(counted(executor, *line), lengths));
   line.reset();
-  if (!solution) {
-    streams.err << "headroom: " << solution.error().text() << "\n";
-    return kOver;
-  }
+  if (!solution) return report_error(solution.error(), streams);
   const search::Tried& shown = solution->fits ? *solution->fits : *solution->beyond;
-  if (!solution->fits) streams.err << "headroom: " << sought.name << ": " << blocked_text(shown) << "\n";
   HEADROOM_CLI_ASSIGN(Run chosen, with_chosen(run, sought, shown.value), streams);
   HEADROOM_CLI_ASSIGN(const Report report, predict(chosen, executor), streams);
   Written written;
@@ -155,9 +151,12 @@ int solve(const Arguments& arguments, Streams& streams, const Executor& quick, c
     written.add(write_output(*std::exchange(others.json, {}),
                              writers::solution_json(report, sought.name, *solution), streams));
   written.add(write_reports(std::span(&report, 1), others, streams));
-  if (solution->fits && !takes_standard_output(common)) {
-    streams.out << fmt::format("{} = {}{}\n", sought.name, solution->fits->value, beyond_text(*solution));
-    if (!common.quiet) streams.out << writers::verdict(report) << "\n";
+  if (!takes_standard_output(common)) {
+    streams.out << (solution->fits ? fmt::format("{} = {}{}\n", sought.name, solution->fits->value, beyond_text(*solution))
+                                   : fmt::format("{}: {}\n", sought.name, blocked_text(shown)));
+    if (solution->fits && !common.quiet) streams.out << writers::verdict(report) << "\n";
+  } else if (!solution->fits) {
+    streams.err << "headroom: " << sought.name << ": " << blocked_text(shown) << "\n";
   }
   return written.finish(solution->fits ? verdict_code(report) : kOver, streams);
 }

@@ -11,6 +11,13 @@
 namespace headroom {
 namespace {
 
+/// The key that a value is a reference to and nothing else; empty where it is none.
+std::string_view referred(const Document& value) {
+  const std::string_view text = value.text();
+  if (!text.starts_with("${") || text.find('}') + 1 != text.size() || text.find(':') != std::string_view::npos) return {};
+  return text.substr(2, text.size() - 3);
+}
+
 const std::string kMandatory(3, '?');  // OmegaConf: a value that must be given
 constexpr int kMostSteps = 10'000;
 constexpr std::size_t kLongestChain = 64;
@@ -259,7 +266,13 @@ bool Layers::given(std::string_view key) const {
 void Layers::locate(std::string_view key, std::string& file, int& line) const {
   for (; !key.empty(); key = parent_of(key)) {
     const auto found = find(key);
-    if (!found || found->value == nullptr || found->layer == &defaults_) continue;
+    if (!found || found->value == nullptr) continue;
+    if (found->layer == &defaults_) {
+      // The framework takes another key's value.
+      const std::string_view other = referred(*found->value);
+      if (other.empty() || other == key || !given(other)) continue;
+      return locate(other, file, line);
+    }
     file = found->layer->file;
     line = found->value->line();
     return;

@@ -30,8 +30,11 @@ Result<std::string> read_text_file(const std::string& path, Bytes limit) {
   const Bytes compressed = error || gzdirect(file) != 0 ? 0 : static_cast<Bytes>(bytes);
   std::string text;
   std::size_t size = 0;
+  // By a quarter: while it moves, old and new text are both in memory.
+  const std::size_t first =
+      std::max(std::size_t{1} << 16, compressed > 0 || error ? 0 : static_cast<std::size_t>(bytes) + 1);
   for (;;) {
-    text.resize(std::min(std::max(std::size_t{1} << 16, size * 2), static_cast<std::size_t>(limit) + 1));
+    text.resize(std::min(std::max(first, size + size / 4 + 1), static_cast<std::size_t>(limit) + 1));
     const auto room = static_cast<unsigned>(std::min<std::size_t>(text.size() - size, std::size_t{1} << 30));
     const int got = gzread(file, text.data() + size, room);
     if (got < 0 || static_cast<Bytes>(size) + std::max(got, 0) > limit) break;

@@ -76,15 +76,16 @@ class Loader {
                         .line = document.line(),
                         .key = {}});
     const std::string name = fs::absolute(file).lexically_normal().string();
+    const Document* parents = document.find("defaults");
     if (std::find(way_.begin(), way_.end(), name) != way_.end() || way_.size() >= kDeepest) {
       return fail(
           Error{.message = fmt::format("parents go in a circle: {} -> {}", fmt::join(way_, " -> "), name),
                 .file = file,
+                .line = parents != nullptr ? parents->line() : 0,
                 .key = "defaults"});
     }
     way_.push_back(name);
-    if (const Document* parents = document.find("defaults"); parents != nullptr)
-      HEADROOM_TRY(add_parents(file, *parents));
+    if (parents != nullptr) HEADROOM_TRY(add_parents(file, *parents));
     way_.pop_back();
     std::vector<std::string> replaced;
     overridden(document, "", replaced);

@@ -46,6 +46,15 @@ TEST(ParseDocument, DeepNestingEndsInAnError) {
       "f"));
 }
 
+TEST(ParseDocument, AMapOfVeryManyKeysEndsInAnError) {
+  std::string text;
+  for (int i = 0; i < 10'000; ++i) text += "key" + std::to_string(i) + ": 1\n";
+  EXPECT_TRUE(parse_document(text, "a.yaml"));
+  const auto document = parse_document(text + "one: 1\n", "a.yaml");
+  ASSERT_FALSE(document);
+  EXPECT_EQ(document.error().text(), "a.yaml:10001: more than 10000 keys in one map");
+}
+
 TEST(ParseDocument, SyntaxErrorNamesTheLine) {
   const auto doc = parse_document("a: 1\nb: [1, 2\nc: 3\n", "f.yaml");
   ASSERT_FALSE(doc);
