@@ -205,7 +205,7 @@ struct LossSpec {
   bool kl = false;  ///< a KL term with the reference's log-probs
   bool sum_pi_squared = false;      ///< Σ p² over the vocabulary is computed in the update
   bool keeps_outputs = false;       ///< each micro-batch's outputs live until the optimizer step
-  bool keeps_unused_graph = false;  ///< ... with the autograd graph of outputs that the loss does not use
+  bool keeps_unused_graph = false;  ///< an entropy that the loss does not use has a graph, until `logits_end`
   // PPO-ptx: texts that every update also learns.
   std::int64_t text_sequences = 0, text_tokens = 0;
   std::int64_t score_sequences = 0;  ///< whose logits a scoring forward makes at once; 0: the whole batch's

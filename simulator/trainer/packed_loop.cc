@@ -160,6 +160,8 @@ PackedLoop::Outputs PackedLoop::run(const MicroBatches& batch, Entropy entropy) 
   if (entropy != Entropy::none) {
     // Of the undivided logits themselves, whose gradients are then summed beside both, or of the divided rows.
     const bool of_logits = !loss.divides_logits;
+    const bool graph = entropy == Entropy::backward || loss.keeps_unused_graph;
+    const tape::GradMode mode(tape_, tape_.grad_enabled() && graph);
     out.entropy = packed_entropy(of_logits ? tape::view(out.logits, {labels.size(0), -1}) : scaled, loss, model().engine);
   }
   // Written over the logits in the backward, unless the entropy or the caller still needs them.
@@ -233,12 +235,14 @@ Tensor PackedLoop::packed_loss(const MicroBatches& batch) {
     outputs.logits.reset();
     context_.score(loss.reference);
   }
-  if (!loss.keeps_outputs) return packed_policy_loss(tape_, loss, outputs.logprobs, outputs.entropy);
-  outputs.logits.reset();
-  kept_outputs_.push_back(outputs);
+  const bool bonus = loss.train_entropy == Entropy::backward;
   // An entropy that the loss does not use keeps its graph, which no backward frees.
-  return packed_policy_loss(tape_, loss, outputs.logprobs,
-                            loss.keeps_unused_graph ? Tensor() : outputs.entropy);
+  if (loss.keeps_unused_graph) kept_entropy_ = outputs.entropy;
+  if (loss.keeps_outputs) {
+    outputs.logits.reset();
+    kept_outputs_.push_back(outputs);
+  }
+  return packed_policy_loss(tape_, loss, outputs.logprobs, bonus ? outputs.entropy : Tensor());
 }
 
 void PackedLoop::run_micro_batch(const MicroBatches& batch, bool last) {
@@ -252,7 +256,7 @@ void PackedLoop::run_micro_batch(const MicroBatches& batch, bool last) {
   store_.backward(last_loss_);
   mask_.reset();
   if (role().loss.logits_end == LogitsEnd::backward || (role().loss.logits_end == LogitsEnd::step && !last))
-    kept_logits_.reset();
+    tape::drop(kept_logits_, kept_entropy_);
   empty_after_micro_batch();
 }
 
@@ -266,7 +270,7 @@ void PackedLoop::train(Experience& experience) {
     last_loss_.reset();
     repeat(mini_batch.times);
     store_.step();
-    if (role().loss.logits_end == LogitsEnd::step) kept_logits_.reset();
+    if (role().loss.logits_end == LogitsEnd::step) tape::drop(kept_logits_, kept_entropy_);
     kept_outputs_.clear();
   }
   repeat(1);

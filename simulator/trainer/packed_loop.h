@@ -47,7 +47,7 @@ class PackedLoop : public Loop {
   void run_micro_batch(const MicroBatches& batch, bool last);
   void repeat(double times, double filled = 1);
 
-  tape::Tensor kept_logits_;
+  tape::Tensor kept_logits_, kept_entropy_;  ///< until `LossSpec::logits_end`
   tape::Tensor scores_;  ///< of the latest micro-batch that another role's loop had scored
   std::vector<Outputs> kept_outputs_;  ///< of the running mini-batch's micro-batches, where the loop keeps them
   tape::Tensor mask_;  ///< of packed sequences under scaled_dot_product_attention

@@ -52,7 +52,7 @@ void set_fsdp(const Settings& s, Role& role, const Model& m) {
   role.loss.keeps_logits = role.trained;
   if (!role.trained) return;
   role.recompute.kind = RecomputeKind::full;
-  role.loss.train_entropy = m.entropy_coefficient != 0 ? Entropy::backward : Entropy::forward;
+  role.loss.train_entropy = m.entropy_coefficient > 0 ? Entropy::backward : Entropy::forward;
   role.loss.entropy_chunk = kEntropyRows;
 }
 

@@ -91,6 +91,7 @@ void set_loss(const Settings& s, Role& role) {
   const double coefficient = Document::scalar(s.entropy).as_double().value_or(0);
   if (coefficient == 0 && !s.since(0, 8, 5)) return;
   loss.train_entropy = coefficient == 0 ? Entropy::forward : Entropy::backward;
+  loss.keeps_unused_graph = coefficient == 0;
   loss.entropy_compiled = true;
 }
 
