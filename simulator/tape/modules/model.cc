@@ -22,9 +22,9 @@ namespace {
 
 const std::uint16_t kCat = operation_name("aten::cat");
 
-/// Layers of one token that the memory may leave out when they repeat each other.
+/// Layers of one token that the memory may leave out when they repeat each other. The first token makes the caches.
 bool repeats_layers(const Tape& tape, const Decoder& decoder, const ModelInput& input) {
-  return !tape.grad_enabled() && input.cache != nullptr && input.ids.size(1) == 1 &&
+  return !tape.grad_enabled() && input.cache != nullptr && !input.cache->layers.empty() && input.ids.size(1) == 1 &&
          decoder.groups.size() == 1 && decoder.groups.front().layer.attention.sliding_window == 0 &&
          tape.stream() == 0;
 }
