@@ -430,13 +430,14 @@ void MegatronRole::sync_weights(const WeightSync& sync) {
 }
 
 /// A distributed checkpoint is written from host copies of what this rank holds.
-void MegatronRole::save() {
+void MegatronRole::save(unsigned parts, bool /*gathered*/) {
   const tape::ComponentScope component(tape_, Component::staging);
   std::vector<Tensor> written;
-  for (const megatron::Stage::Parameter& parameter : stage_->parameters())
-    written.push_back(
-        tape_.empty_host(parameter.tensor.shape(), parameter.tensor.dtype(), HostKind::pageable));
-  if (states_)
+  if ((parts & kWeights) != 0)
+    for (const megatron::Stage::Parameter& parameter : stage_->parameters())
+      written.push_back(
+          tape_.empty_host(parameter.tensor.shape(), parameter.tensor.dtype(), HostKind::pageable));
+  if (states_ && (parts & kOptimizer) != 0)
     for (int state = 0; state < 3; ++state)
       written.push_back(tape_.empty_host({states_->elements()}, DType::fp32, HostKind::pageable));
 }

@@ -41,7 +41,7 @@ class MegatronRole : public Store {
   void move(unsigned parts, bool to_device) override;
   void release(unsigned parts) override;
   void sync_weights(const WeightSync& sync) override;
-  void save() override;
+  void save(unsigned parts, bool gathered) override;
 
   tape::megatron::Stage& stage() { return *stage_; }
 

@@ -18,8 +18,10 @@ Breakdown times(Breakdown bytes, std::int64_t count) {
 NodeHost::NodeHost(const Job& job, const Pool& pool)
     : job_(job), gpus_(pool.gpus_per_node), processes_(host_floor(job)), peak_(processes_) {}
 
-void NodeHost::trainer(std::size_t process, const Breakdown& peak, const Breakdown& now) {
+void NodeHost::trainer(std::size_t process, const Breakdown& peak, const Breakdown& now, const Role* gathered) {
   held_[process] = times(peak, gpus_);
+  if (gathered != nullptr && gathered->model != nullptr)
+    held_[process][Component::staging] += bytes_of(gathered->precision.weights, gathered->model->parameters());
   consider(total());
   held_[process] = times(now, gpus_);
   consider(total());
@@ -40,13 +42,6 @@ void NodeHost::loading(const Role& role) {
   const std::int64_t group = std::max<std::int64_t>(1, shard_group_size(job_, role));
   Breakdown now = total();
   now[Component::staging] += whole * (role.loads_on_every_rank ? gpus_ : ceil_div(gpus_, group));
-  consider(now);
-}
-
-void NodeHost::gathering(const Role& role) {
-  if (role.model == nullptr) return;
-  Breakdown now = total();
-  now[Component::staging] += bytes_of(role.precision.weights, role.model->parameters());
   consider(now);
 }
 

@@ -16,16 +16,14 @@ class NodeHost {
  public:
   NodeHost(const Job& job, const Pool& pool);
 
-  /// A trainer process (one a GPU) reached `peak` and now holds `now`.
-  void trainer(std::size_t process, const Breakdown& peak, const Breakdown& now);
+  /// A trainer process (one a GPU) reached `peak` and now holds `now`. `gathered`: a role that its checkpoint
+  /// makes whole beside it, on one rank; or null.
+  void trainer(std::size_t process, const Breakdown& peak, const Breakdown& now, const Role* gathered = nullptr);
   /// An engine process (one a GPU) holds `bytes` of weights.
   void engine(std::size_t process, Bytes bytes);
   /// `role` is loaded: whole on one rank of each shard group, or on every rank. Its files stay in shared
   /// memory where they were copied there, once a node for all roles of the model.
   void loading(const Role& role);
-
-  /// A checkpoint gathers all of `role` on one rank.
-  void gathering(const Role& role);
 
   /// The highest total since the last call, at its first moment.
   Breakdown take_peak();

@@ -340,8 +340,7 @@ Status PhaseInterpreter::act_trainer(RunningTrainer& t, std::size_t slot, const 
   t.room = total_memory() - others;
   t.run->set_others(others);
   HEADROOM_TRY(t.run->act(action, step));
-  if (action.verb == Verb::save && action.gathered && role != nullptr) host_.gathering(*role);
-  account_for(t, slot, row);
+  account_for(t, slot, row, action.verb == Verb::save && action.gathered ? role : nullptr);
   if (engine == nullptr || engine->sleep_level == 0) return {};
   t.outside.hold_generation(0);  // a hybrid engine that gives its workspace back
   hold(t, slot);
@@ -355,7 +354,8 @@ void PhaseInterpreter::hold(const RunningTrainer& t, std::size_t slot) {
 }
 
 /// The piece of work that has just run, in the device's, the host's and the row's books.
-void PhaseInterpreter::account_for(RunningTrainer& t, std::size_t slot, ProcessPhase& row) {
+void PhaseInterpreter::account_for(RunningTrainer& t, std::size_t slot, ProcessPhase& row,
+                                   const Role* gathered) {
   const TrainerProcess::Piece piece = t.run->take_piece();
   const TrainerProcess::State now = t.run->now();
   const Bytes allocated = piece.peak.allocated.total();
@@ -373,7 +373,7 @@ void PhaseInterpreter::account_for(RunningTrainer& t, std::size_t slot, ProcessP
   }
   occupancy_.reach(slot, process_on_device(piece.peak.allocated, reserved, t.outside.now()));
   hold(t, slot);
-  host_.trainer(slot, piece.peak.host, now.host);
+  host_.trainer(slot, piece.peak.host, now.host, gathered);
   if (const auto message = t.run->out_of_memory()) {
     row.out_of_memory = *message;
     failed_ = true;

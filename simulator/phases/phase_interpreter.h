@@ -92,7 +92,7 @@ class PhaseInterpreter {
   void engine_failed(const RunningEngine& e, std::string why, PhaseReport& report);
   /// What the trainer holds now, in the device's books.
   void hold(const RunningTrainer& t, std::size_t slot);
-  void account_for(RunningTrainer& t, std::size_t slot, ProcessPhase& row);
+  void account_for(RunningTrainer& t, std::size_t slot, ProcessPhase& row, const Role* gathered = nullptr);
   /// Of every trainer; or of the one whose process runs `engine`, which empties the allocator that they share
   /// before it measures what is left.
   Status empty_caches(Rows& rows, const std::string& engine = "");

@@ -250,7 +250,7 @@ Status Trainer::act_on_role(RoleProgram& program, const Action& action) {
       if (const Engine* engine = job_.engine(action.engine)) program.store->sync_weights(engine->sync);
       return {};
     case Verb::save:
-      program.store->save();
+      program.store->save(saved_parts(action), action.gathered);
       return {};
     case Verb::release:
       program.store->release(action.parts);

@@ -434,7 +434,8 @@ struct Fields<LossSpec> {
         &LossSpec::sum_pi_squared);
     v.field({.name = "keeps_outputs", .meaning = "a micro-batch's outputs live until the optimizer step"},
             &LossSpec::keeps_outputs);
-    v.field({.name = "keeps_unused_graph", .meaning = "with the graph of outputs that the loss does not use"},
+    v.field({.name = "keeps_unused_graph",
+             .meaning = "an entropy that the loss does not use has a graph, which lives until logits_end"},
             &LossSpec::keeps_unused_graph);
     v.field({.name = "text_sequences", .meaning = "PPO-ptx: texts that every update also learns"},
             &LossSpec::text_sequences);
@@ -688,7 +689,10 @@ struct Fields<Action> {
     v.field({.name = "role", .meaning = "to which role"}, &Action::role);
     v.field({.name = "engine", .meaning = "to which engine"}, &Action::engine);
     v.field({.name = "call", .meaning = "do: call: the procedure of the role's trainer"}, &Action::call);
-    v.parts({.name = "parts", .meaning = "what is moved or dropped"}, &Action::parts);
+    v.parts({.name = "parts",
+             .meaning = "what is moved or dropped; what each rank saves of its own, where none are named all, or "
+                        "the gathered model alone"},
+            &Action::parts);
     v.field({.name = "output", .meaning = "of a forward"}, &Action::output);
     v.field({.name = "from_step_one", .meaning = "does nothing in the first step"}, &Action::from_step_one);
     v.field({.name = "gathered", .meaning = "save: the whole model is gathered on one host too"},

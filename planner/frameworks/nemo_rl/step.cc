@@ -217,7 +217,8 @@ class StepMaker : public StepBuilder {
     if (!s_.saves) return;
     phase(PhaseKind::save_checkpoint).when.every = s_.save_period;
     if (colocated()) to_device(s_.policy, "actor");
-    act(Verb::save, "actor").gathered = s_.consolidated && !s_.policy.runs_megatron();
+    act(Verb::save, "actor");
+    if (s_.consolidated && !s_.policy.runs_megatron()) act(Verb::save, "actor").gathered = true;  // of what was written
   }
 
   const Settings& s_;

@@ -60,8 +60,10 @@ void set_batch(Job& job, const Settings& s) {
 void add_save(Job& job, const Settings& s) {
   if (s.save_strategy == "no" || s.save_steps <= 0) return;
   PhaseSpec save = make_phase(PhaseKind::save_checkpoint, {role_action(Verb::save, "actor")});
-  save.actions.back().gathered =
-      s.distributed() == Distributed::fsdp && s.launcher.state_dict == "FULL_STATE_DICT";
+  if (s.distributed() == Distributed::fsdp && s.launcher.state_dict == "FULL_STATE_DICT") {
+    save.actions.back().gathered = true;
+    save.actions.back().parts = kOptimizer;
+  }
   save.when.every = std::max<std::int64_t>(1, static_cast<std::int64_t>(s.save_steps));
   job.step.push_back(std::move(save));
 }

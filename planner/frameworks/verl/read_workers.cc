@@ -248,11 +248,15 @@ std::int64_t SettingsReader::data_ranks(const Worker& worker) const {
   return std::max<std::int64_t>(1, s_.gpus() / std::max<std::int64_t>(1, model));
 }
 
-bool SettingsReader::saves_whole_model(const std::string& at) {
-  const char* key = s_.after(0, 4, 0) || v_.given(at + "save_contents") ? "save_contents" : "contents";
-  for (const std::string& part : each_of(at + key, kSaved))
-    if (part == "hf_model") return true;
-  return false;
+/// Before the contents had their present name, weights and optimizer states were saved whatever they said.
+void SettingsReader::checkpoint(const std::string& at, Worker& worker) {
+  const bool chosen = s_.after(0, 4, 0) || v_.given(at + "save_contents");
+  if (!chosen) worker.saved_parts = kWeights | kOptimizer;
+  for (const std::string& part : each_of(at + (chosen ? "save_contents" : "contents"), kSaved)) {
+    if (part == "model") worker.saved_parts |= kWeights;
+    if (part == "optimizer") worker.saved_parts |= kOptimizer;
+    if (part == "hf_model") worker.saves_whole_model = true;
+  }
 }
 
 void SettingsReader::actor() {
@@ -274,7 +278,7 @@ void SettingsReader::actor() {
   a.forward = packing(v_.flag(kRollout + "log_prob_use_dynamic_bsz"),
                       kRollout + "log_prob_micro_batch_size_per_gpu", kRollout + "log_prob_micro_batch_size",
                       kRollout + "log_prob_max_token_len_per_gpu", data_ranks(a));
-  a.saves_whole_model = saves_whole_model(kActor + "checkpoint.");
+  checkpoint(kActor + "checkpoint.", a);
   loss();
 }
 
@@ -370,7 +374,7 @@ void SettingsReader::critic() {
                     "critic.ppo_max_token_len_per_gpu", data_ranks(c));
   c.forward = packing(dynamic, "critic.forward_micro_batch_size_per_gpu", "critic.forward_micro_batch_size",
                       "critic.forward_max_token_len_per_gpu", data_ranks(c));
-  c.saves_whole_model = saves_whole_model("critic.checkpoint.");
+  checkpoint("critic.checkpoint.", c);
 }
 
 void SettingsReader::fsdp_reward() {

@@ -90,7 +90,8 @@ struct Worker {
   std::int64_t mini_batch = 0;  ///< prompts
   std::int64_t epochs = 1;
   std::int64_t ulysses = 1;
-  bool saves_whole_model = false;  ///< hf_model among save_contents
+  unsigned saved_parts = 0;        ///< bits of Parts among save_contents
+  bool saves_whole_model = false;  ///< hf_model among them
 };
 
 /// A rollout or reward engine.

@@ -61,7 +61,7 @@ class SettingsReader {
                   const std::string& tokens, std::int64_t ranks);
   std::int64_t ulysses(const std::string& at, const std::string& fsdp_at);
   std::int64_t data_ranks(const Worker& worker) const;
-  bool saves_whole_model(const std::string& at);
+  void checkpoint(const std::string& at, Worker& worker);
   void actor();
   void loss();
   void share_groups(Worker& worker, const std::string& at);

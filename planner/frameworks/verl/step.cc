@@ -243,7 +243,8 @@ class StepMaker : public StepBuilder {
       if (!worker->exists) continue;
       const unsigned moved = megatron(*worker) ? kWeights | kGradients : unsigned{kWeights};
       if (moves_weights(*worker)) act(Verb::load, name, moved);
-      act(Verb::save, name).gathered = worker->saves_whole_model;
+      if (worker->saved_parts != 0 || worker->saves_whole_model)
+        act(Verb::save, name, worker->saved_parts).gathered = worker->saves_whole_model;
       if (!moves_weights(*worker)) continue;
       act(Verb::offload, name, kWeights);
       if (megatron(*worker)) act(Verb::release, name, kGradients);

@@ -93,12 +93,14 @@ void FsdpStore::sync_weights(const WeightSync& sync) {
 
 /// FSDP1 gathers units for the state dict as `export_weights` does. The sharded states are written from host
 /// memory.
-void FsdpStore::save() {
-  if (role().sharding.kind == ShardingKind::fsdp1) static_cast<void>(runtime_->state_dict(true));
+void FsdpStore::save(unsigned parts, bool gathered) {
+  const bool weights = (parts & kWeights) != 0;
+  if (role().sharding.kind == ShardingKind::fsdp1 && (weights || gathered)) static_cast<void>(runtime_->state_dict(true));
+  const int copies = (weights ? 1 : 0) + (optimizer_ && (parts & kOptimizer) != 0 ? 2 : 0);  // two moments
   std::vector<Tensor> written;
   const tape::ComponentScope component(tape_, Component::staging);
   for (const Tensor& shard : runtime_->shards())
-    for (int copy = 0; copy < (optimizer_ ? 3 : 1); ++copy)  // the weights, two moments
+    for (int copy = 0; copy < copies; ++copy)
       written.push_back(tape_.empty_host(shard.shape(), shard.dtype(), HostKind::pageable));
 }
 

@@ -20,7 +20,7 @@ class FsdpStore : public UnshardedStore {
   void end_pass() override;
   void export_weights() override;
   void sync_weights(const WeightSync& sync) override;
-  void save() override;
+  void save(unsigned parts, bool gathered) override;
 
  protected:
   std::vector<tape::Tensor> trainable() override;

@@ -32,7 +32,7 @@ void GeminiStore::step() {
 }
 
 /// Chunk by chunk is gathered and copied to the host.
-void GeminiStore::save() {
+void GeminiStore::save(unsigned /*parts*/, bool /*gathered*/) {
   const tape::ComponentScope component(tape_, Component::staging);
   const tape::Tensor weights = tape_.empty_host({extent().whole}, DType::uint8, HostKind::pageable);
 }

@@ -20,7 +20,7 @@ class GeminiStore : public Store {
   void backward(const tape::Tensor& loss) override { gemini_->backward(loss); }
   void step() override;
   void move(unsigned /*parts*/, bool /*to_device*/) override {}  // validation refuses jobs that move its weights
-  void save() override;
+  void save(unsigned parts, bool gathered) override;
 
  private:
   std::unique_ptr<tape::Gemini> gemini_;

@@ -42,7 +42,7 @@ void LowLevelZeroStore::move(unsigned parts, bool to_device) {
 }
 
 /// The weights are copied to the host tensor by tensor; each rank writes its own states.
-void LowLevelZeroStore::save() {
+void LowLevelZeroStore::save(unsigned /*parts*/, bool /*gathered*/) {
   const tape::ComponentScope component(tape_, Component::staging);
   const tape::Tensor weights = tape_.empty_host({extent().whole}, DType::uint8, HostKind::pageable);
 }

@@ -21,7 +21,7 @@ class LowLevelZeroStore : public Store {
   void backward(const tape::Tensor& loss) override { optimizer_->backward(loss); }
   void step() override;
   void move(unsigned parts, bool to_device) override;
-  void save() override;
+  void save(unsigned parts, bool gathered) override;
 
  private:
   std::unique_ptr<tape::LowLevelZero> optimizer_;

@@ -47,8 +47,8 @@ class Store {
   virtual void export_weights() {}
   /// What sending all weights to an engine takes on the trainer's side.
   virtual void sync_weights(const WeightSync& sync);
-  /// A checkpoint of what this rank holds.
-  virtual void save() = 0;
+  /// A checkpoint of what this rank holds of `parts` (bits of Parts). `gathered`: the whole model is made as well.
+  virtual void save(unsigned parts, bool gathered) = 0;
 
   const RoleContext& context() const { return context_; }
   const Role& role() const { return context_.role; }

@@ -194,7 +194,7 @@ void UnshardedStore::release(unsigned parts) {
 }
 
 /// torch.save copies one tensor after the other to the host.
-void UnshardedStore::save() {
+void UnshardedStore::save(unsigned /*parts*/, bool /*gathered*/) {
   const tape::ComponentScope component(tape_, Component::staging);
   for (const Tensor& part : trainable())
     const Tensor written = tape_.empty_host(part.shape(), part.dtype(), HostKind::pageable);

@@ -24,7 +24,7 @@ class UnshardedStore : public Store {
   void update() override;
   void move(unsigned parts, bool to_device) override;
   void release(unsigned parts) override;
-  void save() override;
+  void save(unsigned parts, bool gathered) override;
 
  protected:
   /// What the optimizer works on, master copies apart.

@@ -75,13 +75,13 @@ void ZeroStore::step() {
 }
 
 /// Stage 3 gathers one weight after the other; states are written from host copies of this rank's parts.
-void ZeroStore::save() {
+void ZeroStore::save(unsigned parts, bool /*gathered*/) {
   constexpr Bytes kStates = 3 * 4;  // master and two moments in fp32
   const Bytes stored = element_size(role().precision.weights);
   const tape::ComponentScope component(tape_, Component::staging);
   const Bytes part = extent().whole / context_.ranks;
   const tape::Tensor weights = tape_.empty_host({extent().whole}, DType::uint8, HostKind::pageable);
-  if (!role().trained) return;
+  if (!role().trained || (parts & kOptimizer) == 0) return;
   const tape::Tensor states = tape_.empty_host({part / stored * kStates}, DType::uint8, HostKind::pageable);
 }
 

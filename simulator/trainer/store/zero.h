@@ -29,7 +29,7 @@ class ZeroStore : public Store {
   void move(unsigned parts, bool to_device) override {
     if ((parts & kOptimizer) != 0) engine_->move_states(to_device);
   }
-  void save() override;
+  void save(unsigned parts, bool gathered) override;
 
  protected:
   bool holds_whole_weights() const override { return role().sharding.kind != ShardingKind::zero3; }
