@@ -38,6 +38,8 @@ void add_role(const Role& role, Collector& found) {
             fmt::format("has no effect under {}: FSDP prefetches", kind));
   found.add(sharding.cpu_offload && !fsdp, at + ".sharding.cpu_offload",
             fmt::format("has no effect under {}: it is FSDP's", kind));
+  found.add(sharding.gathers_to_generate && role.loop == nullptr, at + ".sharding.gathers_to_generate",
+            "has no effect: only TRL's loops gather every weight before they generate");
   found.add(sharding.allgather_bucket != Sharding{}.allgather_bucket, at + ".sharding.allgather_bucket",
             "has no effect on memory: DeepSpeed gathers updated weights where they lie, piece by piece");
   found.add(role.padded && role.loop == nullptr, at + ".padded",
@@ -48,6 +50,8 @@ void add_role(const Role& role, Collector& found) {
             "has no effect on memory or time: it is a factor");
   found.add(role.lora && !role.lora->saved_modules.empty(), at + ".lora.saved_modules",
             "is not modelled: the trained copies, their gradients and states are missing");
+  found.add(role.megatron.wraps_on_own_stream, at + ".megatron.wraps_on_own_stream",
+            "shows in the stream of events (`simulate --events`) alone");
   // What only the packed loop does.
   const bool packed = role.loop == nullptr && sharding.kind != ShardingKind::megatron;
   found.add(role.loss.entropy_recomputed && !packed, at + ".loss.entropy_recomputed",

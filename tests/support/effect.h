@@ -1,5 +1,6 @@
 #pragma once
 
+#include <iosfwd>
 #include <map>
 #include <optional>
 #include <set>
@@ -17,9 +18,11 @@ enum class Change {
   none,
   figures,  ///< a memory, host memory or time of the report
   refused,  ///< the run is refused
-  shown,    ///< versions that the report names
+  shown,    ///< what the report names: versions, processes, assumptions
   told,     ///< a warning that names the key says that it changes nothing, or what is missing
 };
+
+void PrintTo(Change change, std::ostream* out);
 
 /// A run that settings are tried on. Its own reports are made once.
 class Base {
@@ -56,15 +59,12 @@ class KeyCases {
   Base& base(const std::string& name);
   std::vector<std::string> bases() const;
   const std::vector<Case>& cases() const { return cases_; }
-  /// Keys that still wait for an example: none may be added.
-  const std::set<std::string>& without_example() const { return without_example_; }
 
  private:
   std::string framework_;
   Document document_;
   std::map<std::string, Base> bases_;
   std::vector<Case> cases_;
-  std::set<std::string> without_example_;
 };
 
 /// The keys that the bases' runs say they use.

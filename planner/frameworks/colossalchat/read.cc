@@ -140,7 +140,7 @@ void check(Values& v, Settings& s) {
       s.checkpointing = false;
     }
     if (s.memory_fraction < 1)
-      s.assumptions.push_back(fmt::format("the allocator stops at {} of the card, which --budget can state", s.memory_fraction));
+      v.warn_at("cuda_mem_frac", fmt::format("the allocator stops at {} of the card; --budget states it", s.memory_fraction));
     return;
   }
   constexpr Release kBoth{0, 4, 1};

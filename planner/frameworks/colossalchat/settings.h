@@ -57,7 +57,6 @@ struct Settings : settings::TableSettings {
   double text_coefficient = 0, memory_fraction = 1;
   bool offloads_inference = false;  ///< the benchmark's flag
   bool kernels = false, no_reward_model = false, no_reference = false;
-  std::vector<std::string> text_data, reward_functions;
 
   std::string family, reward_family, pretrain, reward_pretrain, critic_size;
   std::shared_ptr<const Architecture> model, critic_model;

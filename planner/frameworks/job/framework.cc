@@ -196,7 +196,9 @@ Result<ReadJob> read(const JobInput& input, const JobOptions& options) {
   HEADROOM_ASSIGN(out.job, read_job_file(document, file.path, base));
   apply_numbers(out.job, options);
   HEADROOM_TRY(validate_job(out.job));
-  out.job.framework = "job";  // whatever the file was made from: knobs and writing are those of job files
+  if (!out.job.framework.empty() && out.job.framework != "job")
+    out.job.assumptions.push_back(fmt::format("this job file was made from a configuration of {}", out.job.framework));
+  out.job.framework = "job";  // knobs and writing are those of job files
   if (out.job.name.empty()) out.job.name = std::filesystem::path(file.path).stem().string();
   out.input = input;
   out.overrides = options.overrides;

@@ -164,7 +164,6 @@ const Option kOptions[] = {
     one(ppo, "num_mini_batches", FIELD(I, mini_batches), "1", 1, 65536),
     one(ppo, "local_rollout_forward_batch_size", FIELD(I, rollout_batch), "64", 1, kMost),
     one(ppo, "temperature", FIELD(D, temperature), "0.7"),
-    one(ppo, "num_sample_generations", FIELD(I, sample_generations), "10", 0, kMost),
     in(ppo, "ds3_gather_for_generation", FIELD(B, gathers_to_generate), "true", {0, 14, 0}),
     missing(ppo, "whiten_rewards", "false", "rewards that are whitened"),
     // DPO, SFT and reward models.
@@ -293,6 +292,8 @@ constexpr std::string_view kWithoutEffect[] = {
     "chars_per_token", "eval_packing", "completion_only_loss", "assistant_only_loss", "truncation_mode",
     "label_pad_token_id", "max_target_length", "is_encoder_decoder", "generate_during_eval",
     "model_adapter_name", "ref_adapter_name", "force_use_ref_model", "base_model_attribute_name",
+    // PPO: now and then it answers a batch of the evaluation's for the log.
+    "num_sample_generations",
     // GRPO and RLOO.
     "top_p", "top_k", "min_p", "repetition_penalty", "generation_kwargs", "reward_weights", "scale_rewards",
     "epsilon", "epsilon_high", "delta", "sapo_temperature_neg", "sapo_temperature_pos",

@@ -96,7 +96,6 @@ struct Settings : settings::TableSettings {
   std::int64_t epochs = 1, mini_batches = 1;  ///< PPO: passes over an update's completions, and cuts of each
   std::int64_t rollout_batch = 64;            ///< PPO: sequences a generation and a forward without gradients
   std::int64_t prompts = 32;                  ///< PPO: in the dataset; 0: many
-  std::int64_t sample_generations = 0;        ///< PPO
   double temperature = 1;
   double beta = 0, entropy_coefficient = 0, entropy_quantile = 1;
   bool adaptive_entropy = false;

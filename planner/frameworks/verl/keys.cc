@@ -255,12 +255,15 @@ constexpr Row kCriticModel[] = {
     {"fused_kernel_options.impl_backend", 's', "torch", N},
 };
 
-/// The reference lives on the host under FSDP whatever these say, and has no optimizer.
-constexpr Row kRefFsdp[] = {
+/// References and reward models live on the host under FSDP whatever these say, and have no optimizer.
+constexpr Row kFrozenFsdp[] = {
     {"param_offload", 'b', "false", N},
     {"optimizer_offload", 'b', "false", N},
     {"offload_policy", 'b', "false", N},
 };
+
+/// Where the reward model's worker does not look: it has the key above the section.
+constexpr Row kRewardUlysses[] = {{"ulysses_sequence_parallel_size", 'i', "1", N}};
 
 /// ref.megatron follows the actor's.
 constexpr Row kRefMegatron[] = {
@@ -275,7 +278,6 @@ constexpr Row kRefMegatron[] = {
     {"virtual_pipeline_model_parallel_size", 'i', "${oc.select:actor_rollout_ref.actor.megatron.virtual_pipeline_model_parallel_size,null}", M},
     {"context_parallel_size", 'i', "${oc.select:actor_rollout_ref.actor.megatron.context_parallel_size,1}", M},
     {"sequence_parallel", 'b', "true", M},
-    {"dtype", 's', "bfloat16", M},
     {"override_transformer_config", 'd', "${oc.select:actor_rollout_ref.actor.megatron.override_transformer_config,{}}", M},
 };
 
@@ -337,7 +339,6 @@ constexpr Row kRollout[] = {
     {"engine_kwargs.sglang.mem_fraction_static", 'f', "null", M},
     {"engine_kwargs.sglang.chunked_prefill_size", 'i', "null", M},
     {"engine_kwargs.sglang.cuda_graph_max_bs", 'i', "null", M},
-    {"engine_kwargs.sglang.ep_size", 'i', "null", M},
     {"engine_kwargs.sglang.max_total_tokens", 'i', "null", M},
     {"engine_kwargs.sglang", 'd', "{}", N},
     {"engine_kwargs", 'd', "{}", N},
@@ -378,13 +379,15 @@ constexpr Row kCritic[] = {
     {"kl_ctrl", 'd', "{}", N},
 };
 
+/// The old section's own name of the model.
+constexpr Row kRewardModelPath[] = {{"model.path", 's', "null", M}};
+
 constexpr Row kRewardEngine[] = {
     {"enable", 'b', "false", M},
     {"enable_resource_pool", 'b', "false", M},
     {"n_gpus_per_node", 'i', "8", M},
     {"nnodes", 'i', "0", M},
     {"model_path", 's', "null", M},
-    {"model.path", 's', "null", M},
     {"rollout.name", 's', "vllm", M},
     {"rollout.dtype", 's', "bfloat16", M},
     {"rollout.gpu_memory_utilization", 'f', "0.5", M},
@@ -512,7 +515,7 @@ const Section kSections[] = {
     {"actor_rollout_ref.actor.optim", kOptimizer},
     {"actor_rollout_ref.actor.checkpoint", kCheckpoint},
     {"actor_rollout_ref.ref", kRef},
-    {"actor_rollout_ref.ref.fsdp_config", kRefFsdp},
+    {"actor_rollout_ref.ref.fsdp_config", kFrozenFsdp},
     {"actor_rollout_ref.ref.fsdp_config", kFsdp},
     {"actor_rollout_ref.ref.megatron", kRefMegatron},
     {"actor_rollout_ref.ref.megatron", kMegatron},
@@ -526,7 +529,10 @@ const Section kSections[] = {
     {"critic.optim", kOptimizer},
     {"critic.checkpoint", kCheckpoint},
     {"reward_model", kRewardFsdp, v0, v7},
+    {"reward_model.model.fsdp_config", kFrozenFsdp, v0, v7},
+    {"reward_model.model.fsdp_config", kRewardUlysses, v0, v7},
     {"reward_model.model.fsdp_config", kFsdp, v0, v7},
+    {"reward_model", kRewardModelPath, v7},
     {"reward_model", kRewardEngine, v7},  // since 0.7.1 read for reward.reward_model where it is switched on
     {"reward.reward_model", kRewardEngine, v71},
 };

@@ -138,7 +138,6 @@ void SettingsReader::sglang_arguments(EngineSettings& e) {
   e.max_num_batched_tokens = v_.integer(at + "chunked_prefill_size", 1, kMost, e.max_num_batched_tokens);
   if (const auto most = v_.optional_integer(at + "cuda_graph_max_bs", 1, kMost)) e.capture_sizes = {*most};
   e.num_gpu_blocks_override = v_.optional_integer(at + "max_total_tokens", 1, kMost);  // a block holds one
-  e.expert = v_.integer(at + "ep_size", 1, kMost, e.expert);
   tell_unmodelled(v_, at, kSglangUnmodelled, [this](auto key, auto what) { not_modelled(key, what); });
 }
 
@@ -152,7 +151,7 @@ void SettingsReader::reward() {
   e.exists = v_.flag(at + "enable");
   s_.reward_workers = v_.integer("reward.num_workers", 0, 100000, 8);
   if (!e.exists) return;
-  s_.reward_model_path = v_.text(at + "model_path", v_.text(at + "model.path"));
+  s_.reward_model_path = v_.text(at + "model_path", moved ? "" : v_.text(legacy + "model.path"));
   const std::string rollout = at + "rollout.";
   e.name = v_.word(rollout + "name", {"vllm", "sglang"}, "vllm");
   e.dtype = v_.dtype(rollout + "dtype", DType::bf16);
