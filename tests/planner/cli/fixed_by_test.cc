@@ -25,6 +25,10 @@ struct FixedReport {
   std::int64_t gpus = 0;         ///< it took so many
 };
 
+void PrintTo(const FixedReport& one, std::ostream* out) {
+  *out << one.id;
+}
+
 const std::vector<FixedReport> kReports = {
     {"trl-2688", "fixed_by/trl-2688.yaml", {"--gpu", "l4"}, "vllm_gpu_memory_utilization", {},
      "vllm_gpu_memory_utilization"},

@@ -32,6 +32,10 @@ struct Case {
   std::int64_t between_rows = 0;   ///< allocations in no row
 };
 
+void PrintTo(const Case& one, std::ostream* out) {
+  *out << one.name;
+}
+
 class Simulated : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {

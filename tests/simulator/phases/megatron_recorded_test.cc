@@ -72,6 +72,10 @@ struct Mechanism {
   double tolerance = 0.001;
 };
 
+void PrintTo(const Mechanism& one, std::ostream* out) {
+  *out << one.what;
+}
+
 class MegatronMechanism : public testing::TestWithParam<Mechanism> {};
 
 TEST_P(MegatronMechanism, IsFollowed) {

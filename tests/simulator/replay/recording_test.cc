@@ -91,6 +91,10 @@ struct Falsification {
   void (*apply)(Recording&);
 };
 
+void PrintTo(const Falsification& one, std::ostream* out) {
+  *out << one.name;
+}
+
 class Falsified : public testing::TestWithParam<Falsification> {};
 
 TEST_P(Falsified, IsNoticed) {

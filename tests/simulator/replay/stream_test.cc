@@ -34,6 +34,10 @@ struct Recorded {
   Bytes before = 0;  ///< allocated when the recording began
 };
 
+void PrintTo(const Recorded& one, std::ostream* out) {
+  *out << one.name;
+}
+
 class RecordedStream : public testing::TestWithParam<Recorded> {};
 
 TEST_P(RecordedStream, RunsToItsPeaks) {

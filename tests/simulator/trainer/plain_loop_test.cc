@@ -20,6 +20,10 @@ struct Case {
   const char* command;
 };
 
+void PrintTo(const Case& one, std::ostream* out) {
+  *out << one.name;
+}
+
 class PlainLoops : public ::testing::TestWithParam<Case> {
  protected:
   /// The phases of step 1 with a batch of so many micro-batches.

@@ -15,6 +15,14 @@
 #include "validator/cuda/device.h"
 #include "validator/cuda/handles.h"
 
+namespace headroom {
+
+inline void PrintTo(DType dtype, std::ostream* out) {
+  *out << name(dtype);
+}
+
+}  // namespace headroom
+
 namespace headroom::gpu {
 
 /// A test on the machine's first GPU; skipped where there is none.

@@ -71,6 +71,10 @@ struct Recorded {
   int unordered_runs;
 };
 
+void PrintTo(const Recorded& one, std::ostream* out) {
+  *out << one.name;
+}
+
 class FamilyTrace : public testing::TestWithParam<Recorded> {};
 
 TEST_P(FamilyTrace, EqualsTheRecordingEventForEvent) {

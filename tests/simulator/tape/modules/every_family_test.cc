@@ -190,6 +190,10 @@ struct Counted {
   Bytes bytes;  ///< a token of one layer (bf16), without the square of the length
 };
 
+void PrintTo(const Counted& one, std::ostream* out) {
+  *out << one.family;
+}
+
 /// Attention's seed and offset, a block each.
 constexpr Bytes kSeeds = 2 * 512;
 
