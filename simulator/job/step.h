@@ -72,19 +72,12 @@ struct Action {
   std::string role;    ///< or empty
   std::string engine;  ///< or empty
   std::string call;    ///< of Verb::call: which
-  unsigned parts = 0;  ///< bits of Parts; of a save: what each rank writes of its own (`saved_parts`)
+  unsigned parts = 0;  ///< bits of Parts; of a save: what each rank writes of its own; 0: all, or nothing where `gathered`
   Output output = Output::logprobs;
   bool from_step_one = false;  ///< does nothing in the first step (states that do not exist yet)
   bool gathered = false;       ///< save: the whole model is gathered on the host of the first rank
   bool operator==(const Action&) const = default;
 };
-
-/// What each rank writes of its own in a save: `parts`; where none are named, weights and optimizer, or nothing
-/// of a model that is gathered.
-constexpr unsigned saved_parts(const Action& action) {
-  if (action.parts != 0) return action.parts;
-  return action.gathered ? 0 : kWeights | kOptimizer;
-}
 
 /// When a phase runs.
 struct When {

@@ -225,6 +225,17 @@ Tensor Trainer::responses_from_outside() {
   return tape::cat(experience_.prompts, std::move(responses), 1);
 }
 
+namespace {
+
+/// What each rank writes of its own in a save: `parts`; where none are named, weights and optimizer, or nothing
+/// of a model that is gathered.
+unsigned saved_parts(const Action& action) {
+  if (action.parts != 0) return action.parts;
+  return action.gathered ? 0 : kWeights | kOptimizer;
+}
+
+}  // namespace
+
 Status Trainer::act_on_role(RoleProgram& program, const Action& action) {
   Experience& e = experience_;
   switch (action.verb) {
