@@ -16,5 +16,17 @@ cd "$(dirname "$0")/.."
   sed '1,/^$/d' docs/TIME.repeated
 } >> docs/TIME.md
 rm docs/TIME.repeated
+{
+  echo
+  echo "# Megatron-Core's own steps"
+  echo
+  echo "Small models on one and two H200 whose hosts other runs shared (\`tests/data/megatron\`); of each phase the quickest"
+  echo "recorded step after the first. First what Python takes of a linear module and of an exchange of rows of tokens, as these"
+  echo "recordings have it and configs/hardware/h100.yaml states it; a lone H200's rates."
+  echo
+  cmake --preset test >/dev/null
+  cmake --build --preset test --target headroom_megatron_times >/dev/null
+  build/release/tests/headroom_megatron_times tests/data/megatron/recorded.json
+} >> docs/TIME.md
 # Public recipes and logs are read where they lie, and are no part of the project.
 if [ -n "$HEADROOM_TRUTH" ]; then python3 docs/public_step_times.py ./headroom >> docs/TIME.md; fi

@@ -113,6 +113,10 @@ struct HostTimes {
   double module_visit = 0;      ///< `train()` or `eval()`, a module
   double norm_parameter = 0;    ///< a parameter in the gradients' norm
   double foreach_parameter = 0, fused_parameter = 0, loop_parameter = 0;  ///< one in an optimizer's step
+  double megatron_linear = 0;  ///< a Megatron layer's linear module beside its operations: what is Python of it
+                               ///< and of the rest of its layer
+  double megatron_linear_gradient = 0;  ///< its backward, with the hooks that add a gradient to its buffer
+  double expert_exchange = 0;           ///< one of a dispatcher's exchanges: counts, splits, the other ranks
   double unshard = 0;          ///< FSDP: gathering a unit's parameters
   double reduce = 0;           ///< FSDP: reducing a unit's gradients
   double engine_step = 0;      ///< a rollout engine's scheduler, a step

@@ -143,10 +143,7 @@ void TimedMemory::copy(const Operation& o) {
 
 void TimedMemory::host_work(HostWork what, std::int64_t count) {
   inner().host_work(what, count);
-  const HostTimes& each = hardware_.host_times;
-  if (timed())
-    queue_.host(times() * static_cast<double>(count) *
-                (what == HostWork::checkpoint ? each.checkpoint : each.module_visit));
+  if (timed()) queue_.host(times() * static_cast<double>(count) * thread_.work(what));
 }
 
 void TimedMemory::on_host(const Operation& o, Bytes bytes) {

@@ -61,6 +61,23 @@ double HostThread::allocation(Label label) {
   return special == Special::in_list || special == Special::norm_in_list ? 0 : times_.allocation;
 }
 
+double HostThread::work(HostWork what) {
+  switch (what) {
+    case HostWork::module_visit:
+      return times_.module_visit;
+    case HostWork::checkpoint:
+      return times_.checkpoint;
+    case HostWork::megatron_linear:
+      by_module_ = true;
+      return times_.megatron_linear;
+    case HostWork::megatron_linear_gradient:
+      return times_.megatron_linear_gradient;
+    case HostWork::expert_exchange:
+      return times_.expert_exchange;
+  }
+  return 0;
+}
+
 double HostThread::operation(const Operation& operation) {
   const Trait& t = trait(operation.label.operation);
   if (t.special != Special::none) return special(t.special);
@@ -79,7 +96,7 @@ double HostThread::operation(const Operation& operation) {
   const bool tells = product || gradient || operation.kind == OperationKind::norm_forward;
   if (product) in_model_ = false;
   if (tells) {
-    if (backward_ && !gradient) seconds += times_.recompute;
+    if (backward_ && !gradient && !by_module_) seconds += times_.recompute;
     backward_ = gradient;
   }
   return seconds;

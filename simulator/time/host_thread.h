@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "simulator/hardware/hardware.h"
+#include "simulator/memory/host_work.h"
 #include "simulator/memory/operation.h"
 #include "simulator/time/kernel_seconds.h"
 
@@ -18,6 +19,8 @@ class HostThread {
 
   double allocation(Label label);
   double operation(const Operation& operation);
+  /// One of what no operation shows.
+  double work(HostWork what);
   KernelForm form(std::uint16_t operation) { return trait(operation).form; }
 
  private:
@@ -45,6 +48,7 @@ class HostThread {
   std::vector<Trait> traits_;  ///< by operation's name
   bool in_model_ = false;      ///< a forward pass has begun, but no product
   bool backward_ = false;      ///< the last of those that tell was a gradient's
+  bool by_module_ = false;     ///< layers tell of their modules, those that are recomputed too
 };
 
 }  // namespace headroom

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "models/architecture/read.h"
@@ -159,22 +160,42 @@ Result<std::vector<MegatronRecording>> megatron_recordings(const std::filesystem
     one.buckets = run.at("buckets").get<std::vector<std::int64_t>>();
     for (const Json& buffer : run.at("buffers")) one.buffers.emplace_back(buffer[0], buffer[1]);
     for (const Json& row : run.at("phases"))
-      one.rows.push_back({row[0], row[1], row[2], row[3], row[4], row[5], row[6]});
+      one.rows.push_back({row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7]});
     HEADROOM_ASSIGN(one.job, job_of(run));
+  }
+  return out;
+}
+
+static Result<DeviceReport> device_of(const MegatronRecording& recording, const Hardware& hardware) {
+  HEADROOM_ASSIGN(Report report, simulate(recording.job, hardware));
+  for (DeviceReport& device : report.devices)
+    if (device.device <= recording.rank && recording.rank < device.device + device.alike) return std::move(device);
+  return fail("no GPU of that rank");
+}
+
+Result<std::vector<MegatronSeconds>> megatron_seconds(const MegatronRecording& recording, const Hardware& hardware) {
+  HEADROOM_ASSIGN(const DeviceReport device, device_of(recording, hardware));
+  std::map<std::string, std::map<int, double>> measured;
+  for (const MegatronRow& row : recording.rows)
+    if (row.step > 0)
+      measured[row.phase == "forward_backward" || row.phase == "optimizer_step" ? "train" : row.phase][row.step] +=
+          row.seconds;
+  std::vector<MegatronSeconds> out;
+  for (const PhaseReport& phase : device.phases) {
+    const auto found = measured.find(phase.phase);
+    if (phase.step != 2 || found == measured.end()) continue;
+    double least = found->second.begin()->second;
+    for (const auto& [step, seconds] : found->second) least = std::min(least, seconds);
+    out.push_back({phase.phase, phase.seconds, least});
   }
   return out;
 }
 
 Result<std::vector<MegatronErrors>> megatron_errors(const MegatronRecording& recording) {
   HEADROOM_ASSIGN(const Hardware hardware, find_hardware("H200"));
-  HEADROOM_ASSIGN(const Report report, simulate(recording.job, hardware));
-  const auto here =
-      std::find_if(report.devices.begin(), report.devices.end(), [&](const DeviceReport& device) {
-        return device.device <= recording.rank && recording.rank < device.device + device.alike;
-      });
-  if (here == report.devices.end()) return fail("no GPU of that rank");
+  HEADROOM_ASSIGN(const DeviceReport here, device_of(recording, hardware));
   std::vector<MegatronErrors> out;
-  for (const PhaseReport& phase : here->phases) {
+  for (const PhaseReport& phase : here.phases) {
     if (phase.step == 0) continue;
     const ProcessPhase& predicted = phase.processes.front();
     MegatronRow truth;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/base/result.h"
+#include "simulator/hardware/hardware.h"
 #include "simulator/job/job.h"
 
 namespace headroom::test {
@@ -15,6 +16,7 @@ struct MegatronRow {
   int step = 0;
   std::string phase;  ///< init_model, wrap_ddp, init_optimizer, logprob, forward_backward, optimizer_step …
   Bytes peak_allocated = 0, allocated_end = 0, peak_reserved = 0, reserved_end = 0, process_end = 0;
+  double seconds = 0;  ///< its own on a host and card that other runs shared
 };
 
 /// A recorded run (tests/data/megatron) and the job that it was.
@@ -42,5 +44,13 @@ struct MegatronErrors {
 /// `recording`'s rank simulated and held against it, phase by phase, without step 0 (whose compilation is
 /// timed with real work).
 Result<std::vector<MegatronErrors>> megatron_errors(const MegatronRecording& recording);
+
+/// Seconds of a phase from step 1 on: the quickest recorded, for other runs shared the host; training's forward, backward
+/// and optimizer step together.
+struct MegatronSeconds {
+  std::string phase;  ///< logprob, train, offload, reload
+  double predicted = 0, measured = 0;
+};
+Result<std::vector<MegatronSeconds>> megatron_seconds(const MegatronRecording& recording, const Hardware& hardware);
 
 }  // namespace headroom::test

@@ -134,6 +134,11 @@ Tensor copy_rows(const Context& c, const Tensor& from, std::int64_t rows, std::u
   return out;
 }
 
+/// An exchange of the dispatcher: beside the collective what its Python does with counts and splits.
+Tensor dispatch(const Context& c, const Tensor& mine, std::int64_t rows, std::int64_t ranks) {
+  if (ranks > 1) c.tape.memory().host_work(HostWork::expert_exchange, 1);
+  return exchange_rows(c, mine, rows, ranks);
+}
 Tensor sort_rows(const Context& c, const Tensor& from, std::int64_t rows, std::int64_t) {
   return copy_rows(c, from, rows, kSort);
 }
@@ -226,9 +231,9 @@ Tensor routed_by_exchange(Context& c, const Layer& layer, const LayerWeights& w,
   // The dispatcher's frames hold these two until the layer's call returns.
   const Tensor permuted = slots.tokens;
   const Tensor arrived =
-      row_function(c, std::move(slots.tokens), received, p.expert, exchange_rows, exchange_rows);
+      row_function(c, std::move(slots.tokens), received, p.expert, dispatch, dispatch);
   Tensor weights =
-      row_function(c, std::move(slots.weights), received, p.expert, exchange_rows, exchange_rows);
+      row_function(c, std::move(slots.weights), received, p.expert, dispatch, dispatch);
   Tensor mine = arrived;
   if (cut > 1) {
     mine = row_function(c, std::move(mine), received * cut, cut, gather, reduce);
@@ -246,7 +251,7 @@ Tensor routed_by_exchange(Context& c, const Layer& layer, const LayerWeights& w,
     if (several) out = row_function(c, std::move(out), received * cut, 1, sort_rows, sort_rows);
   }
   if (cut > 1) out = row_function(c, std::move(out), received, cut, reduce, gather);
-  out = row_function(c, std::move(out), sent, p.expert, exchange_rows, exchange_rows);
+  out = row_function(c, std::move(out), sent, p.expert, dispatch, dispatch);
   return row_function(c, std::move(out), x.size(0), 1, unpermute_rows, unpermute_rows);
 }
 
@@ -289,12 +294,12 @@ Tensor routed_by_flex(Context& c, const Layer& layer, const LayerWeights& w, con
   const double met = 1 - std::pow(1 - 1 / ranks, chosen);
   const std::int64_t arriving = with_imbalance(c, std::llround(static_cast<double>(x.size(0)) * ranks * met));
   const std::int64_t rows = with_imbalance(c, x.size(0) * layer.mlp.experts_per_token * expert_tensor_of(p));
-  Tensor arrived = row_function(c, x, arriving, p.expert, exchange_rows, exchange_rows);
+  Tensor arrived = row_function(c, x, arriving, p.expert, dispatch, dispatch);
   Slots slots = permute(c, arrived, std::move(probabilities), rows);
   Tensor out = local_experts(c, layer, w, std::move(slots.tokens), slots.weights);
   drop(slots.weights, arrived);
   out = row_function(c, std::move(out), arriving, 1, unpermute_rows, unpermute_rows);
-  return row_function(c, std::move(out), x.size(0), p.expert, exchange_rows, exchange_rows);
+  return row_function(c, std::move(out), x.size(0), p.expert, dispatch, dispatch);
 }
 
 /// `scored`: what the router reads; `x`: what experts read.

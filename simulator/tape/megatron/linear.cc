@@ -60,6 +60,7 @@ Tensor norm_input_gradient(Context& c, const Tensor& gradient, const Tensor& inp
 /// Backward of a product: gradients of input, weight, bias in `out[0..2]`. `input` is this rank's part.
 void linear_gradients(Context& c, Cut cut, const Node& node, const Tensor& incoming, const Tensor& input,
                       const Tensor& weight, Tensors out, const Tensor& bias) {
+  c.tape.memory().host_work(HostWork::megatron_linear_gradient, 1);
   const Quantised half = c.options.switches.fp8 ? quantised(c, incoming) : Quantised{};
   const Tensor& mine = half.rows.defined() ? half.rows : incoming;
   const Tensor gradient = cut == Cut::row ? gather_tokens(c, mine) : mine;
@@ -143,6 +144,7 @@ class GroupedFunction : public Function {
       : c_(context), weight_(std::move(weight)), bias_(std::move(bias)) {}
   void backward(Node& node, Tensors in, Tensors out) override {
     const Tensor input = node.unpack(0);
+    c_.tape.memory().host_work(HostWork::megatron_linear_gradient, 1);
     if (node.wants(0)) out[0] = input_gradient(c_, kBy, node.name, in[0], weight_);
     if (node.wants(1)) out[1] = weight_gradient(c_, in[0], input, weight_);
     if (node.wants(2)) out[2] = small_gradient(c_, bias_);

@@ -27,6 +27,7 @@ class OwnLinearFunction : public Function {
   void backward(Node& node, std::span<Tensor> in, std::span<Tensor> out) override {
     const Tensor input = node.unpack(0);
     const bool column = cut_ == Cut::column;
+    c_.tape.memory().host_work(HostWork::megatron_linear_gradient, 1);
     const Tensor whole = column && node.wants(1) ? gathered(c_, input) : input;
     Tensor dgrad;
     if (node.wants(0)) {

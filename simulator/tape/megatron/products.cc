@@ -36,6 +36,7 @@ void workspace(Context& c, Multiplier by) {
 }  // namespace
 
 Tensor product(Context& c, Multiplier by, std::uint16_t name, const Tensor& input, const Tensor& weight) {
+  c.tape.memory().host_work(HostWork::megatron_linear, 1);
   Tensor out = c.tape.empty({input.size(0), weight.size(-2)}, computed(c, weight), name);
   if (by == Multiplier::transformer_engine && c.options.switches.fp8)
     c.process.quantised_weight(weight, c.options.role, c.options.modules);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "simulator/hardware/library.h"
 #include "tests/support/data.h"
 #include "tests/support/megatron_recording.h"
 
@@ -53,6 +54,22 @@ TEST(MegatronRecorded, ReservedIsNearWhereGradientsStayOnOneStream) {
     }
   }
   EXPECT_GT(rows, 40);
+}
+
+// Hosts and cards were shared: docs/TIME.md has every row.
+TEST(MegatronRecorded, SecondsAreNear) {
+  const auto card = find_hardware("h200");
+  ASSERT_TRUE(card);
+  std::vector<double> errors;
+  for (const MegatronRecording& recording : recordings()) {
+    const auto rows = test::megatron_seconds(recording, *card);
+    ASSERT_TRUE(rows) << recording.name << rows.error().message;
+    for (const test::MegatronSeconds& row : *rows) errors.push_back(std::abs(row.predicted / row.measured - 1));
+  }
+  std::sort(errors.begin(), errors.end());
+  ASSERT_GE(errors.size(), 100u);
+  EXPECT_LE(errors[errors.size() / 2], 0.18);
+  EXPECT_LE(errors[errors.size() * 9 / 10], 0.45);
 }
 
 TEST(MegatronRecorded, CommunicatorsOfEveryGroupAreCounted) {
