@@ -17,6 +17,7 @@ constexpr Bytes kMostBytes = Bytes{1} << 50;
 constexpr double kLeastRate = 1e6, kMostRate = 1e19;  // bytes or operations a second
 constexpr double kLeastSeconds = 1e-12, kMostSeconds = 100, kLeastFraction = 1e-6;
 
+constexpr std::string_view kHostTimes = "host_times", kRelative = "relative";
 constexpr int kLikeDepth = 8;  ///< profiles that build on each other; a longer chain is a circle
 
 /// Reads one document over what `like` gave; keeps FILE for messages.
@@ -44,6 +45,7 @@ class Reader {
 
   Status figures(Hardware& out) const {
     HEADROOM_TRY(known_keys());
+    HEADROOM_TRY(another_host(out));
     for (const HardwareField& field : hardware_fields()) {
       const Document* section = document_.find(field.section);
       const Document* value = section == nullptr ? nullptr : section->find(field.key);
@@ -69,6 +71,22 @@ class Reader {
   }
 
  private:
+  /// `host_times.relative`: a host that is faster or slower as a whole than that of the profile taken over.
+  Status another_host(Hardware& out) const {
+    const Document* section = document_.find(kHostTimes);
+    const Document* value = section == nullptr ? nullptr : section->find(kRelative);
+    if (value == nullptr) return {};
+    constexpr double kLeast = 0.01, kMost = 100;
+    const auto ratio = value->as_double();
+    if (!ratio || !(*ratio >= kLeast && *ratio <= kMost))
+      return bad(*value, fmt::format("{}.{}", kHostTimes, kRelative),
+                 fmt::format("expected {:g} to {:g} times the seconds of the profile named by `like`, found {}", kLeast,
+                             kMost, value->text()));
+    for (const HardwareField& field : hardware_fields())
+      if (field.section == kHostTimes) *std::get<1>(field.member)(out) *= *ratio;
+    return {};
+  }
+
   /// Every key is a figure of the table; a section with figures says where they come from.
   Status known_keys() const {
     std::vector<std::string_view> sections = {"name", "short_names", "like", "versions"};
@@ -77,9 +95,10 @@ class Reader {
       if (std::find(sections.begin(), sections.end(), key) == sections.end())
         return bad(section, key, unknown(key, sections));
       std::vector<std::string_view> keys = {"source"};
+      if (key == kHostTimes) keys.push_back(kRelative);
       for (const HardwareField& field : hardware_fields())
         if (field.section == key) keys.push_back(field.key);
-      if (keys.size() == 1) continue;
+      if (keys.back() == "source") continue;
       if (!section.is_map()) return bad(section, key, "expected figures with their source");
       for (const auto& [name, value] : section.entries())
         if (std::find(keys.begin(), keys.end(), name) == keys.end())

@@ -53,6 +53,19 @@ TEST(ReadHardware, LikeGivesWhatIsNotStated) {
   EXPECT_EQ(card->sources.at("nccl"), find_hardware("h100")->sources.at("nccl"));
 }
 
+TEST(ReadHardware, AnotherHostIsSlowerAsAWhole) {
+  const Hardware base = *find_hardware("h100");
+  const auto card = read("name: My card\nlike: h100\nhost_times: {relative: 1.5, token: 2e-3, source: s}\n");
+  ASSERT_TRUE(card) << card.error().text();
+  EXPECT_DOUBLE_EQ(card->host_times.launch, 1.5 * base.host_times.launch);
+  EXPECT_DOUBLE_EQ(card->host_times.engine_step, 1.5 * base.host_times.engine_step);
+  EXPECT_DOUBLE_EQ(card->host_times.token, 2e-3);  // stated
+  EXPECT_DOUBLE_EQ(card->host_rates.pin, base.host_rates.pin);
+  const auto again = read_hardware(write_hardware(*card), "again.yaml");
+  ASSERT_TRUE(again) << again.error().text();
+  EXPECT_DOUBLE_EQ(again->host_times.launch, card->host_times.launch);
+}
+
 TEST(ReadHardware, EveryFigureIsNeeded) {
   for (const HardwareField& field : hardware_fields()) {
     Document document = write_hardware(*find_hardware("h100"));
@@ -80,6 +93,7 @@ TEST(ReadHardware, NamesLineAndKeyOfWhatIsWrong) {
   EXPECT_THAT(error("name: c\nlike: h100\nrates: {fp32: 0, source: s}\n"), HasSubstr("rates.fp32: "));
   EXPECT_THAT(error("name: c\nlike: h100\nrates: {multiprocessors: 1.5, source: s}\n"),
               HasSubstr("rates.multiprocessors: "));
+  EXPECT_THAT(error("name: c\nlike: h100\nhost_times: {relative: 0, source: s}\n"), HasSubstr("host_times.relative: expected"));
   EXPECT_THAT(error("name: c\nlike: h101\n"), HasSubstr("card.yaml:2: like: "));
   EXPECT_THAT(error("[1, 2]"), HasSubstr("expected a hardware profile"));
 }
