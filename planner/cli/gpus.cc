@@ -33,6 +33,8 @@ std::string figure(const HardwareField& field, const Hardware& hardware) {
       return fmt::format("{}", whole_figure(field, hardware));
     case Kind::seconds:
       return fmt::format("{:.1f} us", real_figure(field, hardware) * 1e6);
+    case Kind::share:
+      return fmt::format("{:.1f}%", real_figure(field, hardware) * 100);
     case Kind::rate: {
       const double value = real_figure(field, hardware);
       const bool bytes = field.section == "links" || field.key == "memory";
@@ -54,6 +56,7 @@ nlohmann::ordered_json number(const HardwareField& field, const Hardware& hardwa
       return whole_figure(field, hardware);
     case Kind::rate:
     case Kind::seconds:
+    case Kind::share:
       return real_figure(field, hardware);
     case Kind::curve:
       break;

@@ -23,6 +23,7 @@ const std::array kFields = {
     HardwareField{"rates", "fp32", Kind::rate, HEADROOM_REAL(matrix.fp32)},
     HardwareField{"rates", "fp8", Kind::rate, HEADROOM_REAL(matrix.fp8), true},
     HardwareField{"rates", "int8", Kind::rate, HEADROOM_REAL(matrix.int8), true},
+    HardwareField{"rates", "sustained", Kind::share, HEADROOM_REAL(matrix.sustained), false, true},
     HardwareField{"rates", "memory", Kind::rate, HEADROOM_REAL(memory_bandwidth)},
     HardwareField{"links", "pcie", Kind::rate, HEADROOM_REAL(links.pcie)},
     HardwareField{"links", "nvlink", Kind::rate, HEADROOM_REAL(links.nvlink), true},

@@ -12,7 +12,7 @@ namespace headroom {
 struct HardwareField {
   using Member = std::variant<Bytes* (*)(Hardware&), double* (*)(Hardware&), EfficiencyCurve* (*)(Hardware&)>;
 
-  enum class Kind { bytes, count, rate, seconds, curve };
+  enum class Kind { bytes, count, rate, seconds, share, curve };
 
   std::string_view section, key;
   Kind kind;
@@ -23,7 +23,7 @@ struct HardwareField {
 
 std::span<const HardwareField> hardware_fields();
 
-/// The figure of a field of that kind: bytes or count; rate or seconds; curve.
+/// The figure of a field of that kind: bytes or count; rate, seconds or share; curve.
 std::int64_t whole_figure(const HardwareField& field, const Hardware& hardware);
 double real_figure(const HardwareField& field, const Hardware& hardware);
 const EfficiencyCurve& curve_figure(const HardwareField& field, const Hardware& hardware);

@@ -148,6 +148,13 @@ class Reader {
         *std::get<1>(field.member)(out) = *number;
         return {};
       }
+      case Kind::share: {
+        const auto number = value.as_double();
+        if (!number || !(*number >= kLeastFraction && *number <= 1))
+          return bad(value, key, fmt::format("expected a share from {:g} to 1, found {}", kLeastFraction, value.text()));
+        *std::get<1>(field.member)(out) = *number;
+        return {};
+      }
       case Kind::curve:
         return curve(value, key, *std::get<2>(field.member)(out));
     }
@@ -213,6 +220,7 @@ Document field_value(const HardwareField& field, const Hardware& hardware) {
       return Document::scalar(fmt::format("{}", whole_figure(field, hardware)));
     case Kind::rate:
     case Kind::seconds:
+    case Kind::share:
       return number(real_figure(field, hardware));
     case Kind::curve:
       break;

@@ -42,6 +42,8 @@ class EfficiencyCurve {
 /// Dense peak rates of matrix products, FLOP/s; 0 where the card has no such units.
 struct MatrixRates {
   double bf16 = 0, fp16 = 0, tf32 = 0, fp32 = 0, fp8 = 0, int8 = 0;
+  /// Of what bursts reach, what is left where products run for seconds on end: the card meets its power limit.
+  double sustained = 1;
 
   /// The rate for operands of `dtype`: fp32 without TF32; nf4 is computed in bf16 (fp16 where there is no
   /// bf16). A type without units of its own runs as fp32.

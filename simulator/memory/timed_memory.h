@@ -13,6 +13,7 @@
 #include "simulator/time/host_blocks.h"
 #include "simulator/time/host_thread.h"
 #include "simulator/time/launch_queue.h"
+#include "simulator/time/power_limit.h"
 
 namespace headroom {
 
@@ -25,7 +26,7 @@ struct DriverUse {
 
 /// Passes everything on to another Memory and tells how long the program would take: a host thread that pays
 /// for Python, dispatch and driver calls and runs ahead of the device until something waits (launch_queue.h).
-/// Nothing where the card's rates are not known. Left-out repetitions take what the executed one took.
+/// Work that lasts keeps the card's power limit (power_limit.h). Nothing where the card's rates are not known. Left-out repetitions take what the executed one took.
 class TimedMemory final : public ForwardingMemory, private GrowingSteps {
  public:
   /// `gpus_per_node`: larger groups of ranks are spread over nodes. `driver`: what the inner memory holds of
@@ -66,7 +67,7 @@ class TimedMemory final : public ForwardingMemory, private GrowingSteps {
   Seconds take_seconds() {
     marks_.clear();
     emptied_ = false;
-    return queue_.take();
+    return at_power_limit(queue_.take(), hardware_.matrix);
   }
   /// Both clocks, for a device whose events follow them.
   const allocator::Clock& clock() const { return clock_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "simulator/time/power_limit.h"
 #include "simulator/time/rates.h"
 
 namespace headroom::engine {
@@ -148,6 +149,7 @@ Seconds TokenSteps::prefill(double tokens, double length) const {
   const double chunks = tokens / chunk;
   const double flops = tokens * (2 * parts_.met(1) + 2 * layers_ * hidden_ * length) / ranks_;
   out[Spent::matrix] = hardware_.matrix_efficiency.seconds(flops / rate_);
+  out = at_power_limit(out, hardware_.matrix);
   out[Spent::network] = chunks * 2 * layers_ * reduction(chunk);
   const double device = out.total();
   // Prefill steps run without graphs, or with graphs of the parts between attentions.
