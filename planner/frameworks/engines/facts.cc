@@ -177,6 +177,9 @@ void set_release(Engine& engine, std::string_view release, const Installation& i
     engine.counts_groups = true;
     engine.full_and_piecewise_graphs = engine.split_kv_graphs = false;
   }
+  // Its executors for one process and several support asynchronous scheduling; Ray's does not and has it turned off with a
+  // warning (config/vllm.py since 0.14), until Ray's second one, which builds on that for several, became the default.
+  if (engine.kind == kVllm && installation.through_ray && version < Version{0, 25, 0}) engine.schedules_ahead = false;
   if (engine.kind == kVllm && installation.flashinfer_sampler && version < Version{0, 11, 1})
     engine.sampler_rows_factor = version < Version{0, 9, 0} ? kFlashInferV0 : kKernels;
 }

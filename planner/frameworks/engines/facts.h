@@ -39,6 +39,7 @@ std::string_view default_release(EngineKind kind);
 /// What an installation adds to a release.
 struct Installation {
   bool flashinfer_sampler = false;  ///< FlashInfer is there and its sampler in use (releases before 0.11.1)
+  bool through_ray = false;         ///< vLLM's workers stand behind Ray's executor: until 0.25 no step is scheduled ahead
   bool first_engine = false;        ///< vLLM's V0 where V1 is the default (0.8 to 0.10): VLLM_USE_V1=0, old cards
 };
 

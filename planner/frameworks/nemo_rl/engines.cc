@@ -77,7 +77,9 @@ std::vector<Engine> make_engines(const Settings& s) {
   out.blocks_override = g.blocks_override;
   out.max_length = g.max_model_len;
   const std::string vllm = s.versions.vllm.empty() ? "0.20.0" : s.versions.vllm;
-  engines::set_release(out, out.kind == EngineKind::sglang ? s.versions.sglang : vllm);
+  // Workers of an engine on several GPUs are Ray's.
+  engines::set_release(out, out.kind == EngineKind::sglang ? s.versions.sglang : vllm,
+                       {.through_ray = out.tensor * out.pipeline > 1});
   if (g.block_size) out.block_size = *g.block_size;
   // NeMo RL leaves sequences and tokens to the engine.
   const engines::Limits limits = engines::default_limits(

@@ -124,7 +124,7 @@ std::vector<Engine> make_engines(const Settings& s) {
   out.processed_logprobs = s.corrects;
   out.sleep_level = s.shares_engine() && s.engine_sleep ? 1 : 0;
   const std::string vllm = s.versions.vllm.empty() ? "0.27.1" : s.versions.vllm;
-  engines::set_release(out, vllm);
+  engines::set_release(out, vllm, {.through_ray = out.tensor > 1});  // one GPU's engine runs in its own process
   // OpenRLHF leaves sequences and tokens to vLLM: to its class LLM up to 0.9.0, to an AsyncLLM since.
   const engines::Limits limits = engines::default_limits(
       out, settings::card_of(s), s.since(0, 9, 1) ? engines::EntryPoint::bare : engines::EntryPoint::library);

@@ -88,6 +88,21 @@ TEST(EngineLimits, FollowCardEntryPointAndRelease) {
   EXPECT_EQ(limits(of(EngineKind::sglang, "0.5.2"), "h100", EntryPoint::server), std::pair(2048, 8192));
 }
 
+// vLLM turns asynchronous scheduling off where Ray's first executor runs the workers.
+TEST(EngineFacts, RaysExecutorSchedulesNoStepAhead) {
+  const auto ahead = [](EngineKind kind, const char* release, bool through_ray) {
+    Engine engine;
+    engine.kind = kind;
+    set_release(engine, release, {.through_ray = through_ray});
+    return engine.schedules_ahead;
+  };
+  EXPECT_FALSE(ahead(EngineKind::vllm, "0.13.0", false));
+  EXPECT_TRUE(ahead(EngineKind::vllm, "0.17.0", false));
+  EXPECT_FALSE(ahead(EngineKind::vllm, "0.17.0", true));
+  EXPECT_TRUE(ahead(EngineKind::vllm, "0.25.0", true));
+  EXPECT_TRUE(ahead(EngineKind::sglang, "0.5.2", true));
+}
+
 // Public start-up logs: what docs/ENGINES.md shows row by row.
 TEST(EngineLogs, AreReproduced) {
   const auto logs = test::read_engine_logs(test::data("engines/startup.json"));
