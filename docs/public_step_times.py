@@ -1,8 +1,9 @@
 """Prints the sections of docs/TIME.md on times that others publish. Needs HEADROOM_TRUTH, the folder with
 nemo-rl/perf.json and the recipes that its rows name, and verl/measured.json.
 
-NeMo RL: a row's average length is of generated tokens with the prompt; the longest is the recipe's. A run whose pools
-work side by side takes as long as the slower one.
+NeMo RL: a row's average length is of generated tokens; tokens a second and the step's time imply the whole length, which
+is a prompt longer. Asynchronous rows print means of ratios, which imply nothing: their prompts are those of the others.
+The longest sequence is the recipe's. A run whose pools work side by side takes as long as the slower one.
 
 verl: what a row states of its settings becomes Hydra overrides over verl's defaults; rows that leave out the engine's
 ranks or the lengths, or ran on cards that no profile describes, are listed as not predicted.
@@ -24,10 +25,18 @@ def recipe_of(row):
     return None
 
 
+def prompt_of(row):
+    """Tokens of a prompt: what the row implies, where that can be one of these data sets' mathematical problems."""
+    usual, least, most = 115, 90, 140
+    implied = (row.get("implied_total_tokens_per_sample") or 0) - row["measured"]["g_average_seq_len_tokens"]
+    return round(implied) if "async" not in row["id"] and least <= implied <= most else usual
+
+
 def predict(row, path):
     gpu = "gb200" if "GB200" in row["hardware"]["gpu"] else "h100"
     model = ["--model", "deepseek-ai/DeepSeek-V3"] if "deepseek-v3" in row["id"] else []
-    lengths = f"mean={int(row['measured']['g_average_seq_len_tokens'])},max={row['config']['table']['t_max_seq']}"
+    response = int(row["measured"]["g_average_seq_len_tokens"])
+    lengths = f"prompt={prompt_of(row)},response={response},max={row['config']['table']['t_max_seq']}"
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         run = subprocess.run([HEADROOM, "estimate", path, "--gpu", gpu, "--lengths", lengths, *model, "--json", out.name,
                               "--quiet"], capture_output=True, text=True)

@@ -87,8 +87,7 @@ int compare_corpus(const Arguments& arguments, Streams& streams) {
 Result<Report> predict_logged(Run& run, const compare::TrainingLog& log, const Arguments& arguments, Streams& streams) {
   const std::optional<Lengths> logged = compare::logged_lengths(log);
   const Batch& caps = run.read.job.batch;
-  if (arguments.common.lengths || !logged || logged->mean_prompt > static_cast<double>(caps.prompt_length) ||
-      logged->mean_response > static_cast<double>(caps.response_length))
+  if (arguments.common.lengths || !logged || !within_caps(*logged, caps))
     return predict(run, simulating_executor());
   Lengths lengths = *logged;
   if (run.data_lengths) lengths.spread = run.data_lengths->spread;

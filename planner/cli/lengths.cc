@@ -209,8 +209,7 @@ Result<Lengths> read_lengths(const std::string& text, const Job& job) {
   }
   if (lengths.mean_prompt == 0 && lengths.mean_response == 0)
     return wrong(file, 0, "", "expected a mean (prompt, response or mean), found none");
-  if (lengths.mean_prompt > static_cast<double>(caps.prompt_length) ||
-      lengths.mean_response > static_cast<double>(caps.response_length))
+  if (!within_caps(lengths, caps))
     return wrong(
         file, 0, "",
         fmt::format("expected means of at most the caps ({} and {} tokens), found {} and {}",
@@ -219,6 +218,10 @@ Result<Lengths> read_lengths(const std::string& text, const Job& job) {
 }
 
 namespace {
+
+std::int64_t longest_prompt(const Batch& caps) {
+  return caps.prompt_length <= 1 ? caps.sequence_length() - 1 : caps.prompt_length;
+}
 
 /// By how much the mean length of the simulated steps' largest packed micro-batch exceeds the mean of all.
 double excess(const Job& job, double spread) {
@@ -242,6 +245,12 @@ double excess(const Job& job, double spread) {
 
 }  // namespace
 
+bool within_caps(const Lengths& lengths, const Batch& caps) {
+  return lengths.mean_prompt <= static_cast<double>(longest_prompt(caps)) &&
+         lengths.mean_response <= static_cast<double>(caps.response_length) &&
+         lengths.mean_prompt + lengths.mean_response <= static_cast<double>(caps.sequence_length());
+}
+
 Job at_expected_lengths(const Job& job, const Lengths& lengths) {
   Job expected = job;
   double mean_prompt = lengths.mean_prompt, mean_response = lengths.mean_response;
@@ -257,7 +266,7 @@ Job at_expected_lengths(const Job& job, const Lengths& lengths) {
   expected.lengths = lengths;
   if (expected.lengths.max_total == 0) expected.lengths.max_total = job.batch.sequence_length();
   if (expected.lengths.max_response == 0) expected.lengths.max_response = job.batch.response_length;
-  expected.batch.prompt_length = tokens(mean_prompt, job.batch.prompt_length);
+  expected.batch.prompt_length = tokens(mean_prompt, longest_prompt(job.batch));
   expected.batch.response_length = tokens(mean_response, job.batch.response_length);
   return expected;
 }

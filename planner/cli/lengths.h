@@ -29,6 +29,10 @@ namespace headroom::cli {
 /// nothing that gives a mean.
 Result<Lengths> read_lengths(const std::string& text, const Job& job);
 
+/// Whether these means can occur under the caps. Where responses may fill the whole sequence (a prompt's cap of one token
+/// is then what is left), prompts share it.
+bool within_caps(const Lengths& lengths, const Batch& caps);
+
 /// The job with every sequence at its expected length instead of the cap: packed micro-batches hold fewer
 /// tokens, the KV cache more sequences. With a known spread, micro-batches of a fixed number of sequences are
 /// as large as the largest one of the simulated steps is expected to be. What is padded is padded to the

@@ -145,6 +145,20 @@ TEST(Lengths, RefusesWhatMakesNoSense) {
   EXPECT_THAT(read_lengths("prompt=2000", capped()).error().text(), HasSubstr("at most the caps"));
 }
 
+// NeMo RL's recipes let responses fill the whole sequence, which leaves prompts a cap of one token.
+TEST(Lengths, PromptsShareASequenceThatResponsesMayFill) {
+  Job job;
+  job.batch = caps();
+  job.batch.response_length += job.batch.prompt_length - 1;
+  job.batch.prompt_length = 1;
+  const Result<Lengths> lengths = read_lengths("prompt=130,response=1000,max=3000", of(job.batch));
+  ASSERT_TRUE(lengths) << lengths.error().text();
+  const Job expected = at_expected_lengths(job, *lengths);
+  EXPECT_EQ(expected.batch.prompt_length, 130);
+  EXPECT_EQ(expected.batch.response_length, 1000);
+  EXPECT_FALSE(read_lengths("prompt=130,response=3990", of(job.batch)));  // more than 4,000 together
+}
+
 /// Where the caps fit, every command that takes the flag tells what the lengths change.
 TEST(Lengths, ShowBesideTheVerdictOfEveryCommand) {
   const std::string config = test::source("configs/examples/verl/qwen2.5-0.5b-grpo-1x4090.yaml");
