@@ -42,6 +42,7 @@ const std::vector<Timer>& timers() {
       // NeMo RL
       {"timing/train/generation", {"generate"}},
       {"timing/train/prepare_for_generation/total", {"weight_sync", "wake"}},
+      {"timing/train/weight_sync", {"weight_sync"}},
       {"timing/train/prepare_for_generation/transfer_and_update_weights", {"weight_sync"}},
       {"timing/train/policy_and_reference_logprobs", {"actor_logprob", "ref_logprob"}},
       {"timing/train/policy_training", {"train_actor"}},
@@ -189,8 +190,8 @@ std::optional<Lengths> logged_lengths(const TrainingLog& log) {
     return values.empty() ? 0.0 : *std::max_element(values.begin(), values.end());
   };
   Lengths out;
-  out.mean_prompt = usual({"prompt_length/mean"});
-  out.mean_response = usual({"response_length/mean", "completions/mean_length"});
+  out.mean_prompt = usual({"prompt_length/mean", "train/mean_prompt_length"});
+  out.mean_response = usual({"response_length/mean", "completions/mean_length", "train/mean_gen_tokens_per_sample"});
   if (out.mean_response <= 0) return std::nullopt;
   const double prompt = longest("prompt_length/max"), response = longest("response_length/max");
   if (prompt > 0 && response > 0) out.max_total = static_cast<std::int64_t>(prompt + response);

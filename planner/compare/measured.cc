@@ -85,6 +85,7 @@ void merge(MeasuredPhase row, std::vector<MeasuredPhase>& out) {
   }
   same->peak_allocated = std::max(same->peak_allocated, row.peak_allocated);
   same->peak_reserved = std::max(same->peak_reserved, row.peak_reserved);
+  same->emptied = same->emptied || row.emptied;
   if (same->n_allocs && row.n_allocs) *same->n_allocs += *row.n_allocs;
   if (same->seconds && row.seconds) *same->seconds += *row.seconds;
 }
@@ -136,6 +137,7 @@ Result<MeasuredPhase> phase_of(const RecordedRow& recorded) {
   HEADROOM_ASSIGN(const std::optional<std::int64_t> depth,
                   recorded.whole_if_any("depth", "the number of phases around this one, 0 or more"));
   out.depth = static_cast<int>(std::min<std::int64_t>(depth.value_or(0), 16));
+  out.emptied = recorded.row.find("reserved_after_empty") != nullptr;
   out.ended_out_of_memory = text(recorded.row, "error") == "OutOfMemoryError";
   return out;
 }

@@ -18,6 +18,7 @@ struct MeasuredPhase {
   std::optional<std::int64_t> n_allocs;
   std::optional<double> seconds = {};
   int depth = 0;  ///< calls that it stood within
+  bool emptied = false;  ///< the cache was emptied at its end
   bool ended_out_of_memory = false;
 };
 

@@ -44,6 +44,19 @@ double spearman(const std::vector<double>& a, const std::vector<double>& b) {
   return xx > 0 && yy > 0 ? both / std::sqrt(xx * yy) : 0;
 }
 
+double middle(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+/// A phase whose seconds a prediction does not tell apart.
+bool equal_work(const TimedRow& a, const TimedRow& b) {
+  constexpr double kEqual = 1.01;
+  return a.phase == b.phase &&
+         std::max(a.predicted, b.predicted) <= kEqual * std::min(a.predicted, b.predicted);
+}
+
 std::string summary_line(const std::string& name, std::span<const TimedRow> rows) {
   const TimeSummary s = summarise(rows);
   return fmt::format("| {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.2f} | {:.3f} |\n", name, s.rows, s.median,
@@ -63,6 +76,7 @@ std::vector<TimedRow> timed_rows(const std::vector<Row>& rows, bool whole) {
       out.back().predicted += row.spent.total();
       out.back().measured += *measured.seconds;
       out.back().spent += row.spent;
+      out.back().emptied = out.back().emptied || measured.emptied;
       continue;
     }
     out.push_back({.run = row.name,
@@ -70,7 +84,8 @@ std::vector<TimedRow> timed_rows(const std::vector<Row>& rows, bool whole) {
                    .step = measured.step,
                    .predicted = row.spent.total(),
                    .measured = *measured.seconds,
-                   .spent = row.spent});
+                   .spent = row.spent,
+                   .emptied = measured.emptied});
   }
   return out;
 }
@@ -92,13 +107,11 @@ TimeSummary summarise(std::span<const TimedRow> rows) {
 }
 
 Spread spread_of_equal_work(std::span<const TimedRow> rows) {
-  constexpr double kEqual = 1.01;
   std::vector<double> more;
   for (std::size_t i = 0; i < rows.size(); ++i)
     for (std::size_t k = i + 1; k < rows.size(); ++k) {
       const TimedRow &a = rows[i], &b = rows[k];
-      if (a.run == b.run || a.phase != b.phase) continue;
-      if (std::max(a.predicted, b.predicted) > kEqual * std::min(a.predicted, b.predicted)) continue;
+      if (a.run == b.run || !equal_work(a, b)) continue;
       more.push_back(100 * (std::max(a.measured, b.measured) / std::min(a.measured, b.measured) - 1));
     }
   return {.pairs = more.size(),
@@ -107,10 +120,39 @@ Spread spread_of_equal_work(std::span<const TimedRow> rows) {
           .worst = quantile(more, 1)};
 }
 
+TimeSummary errors_of_middles(std::span<const TimedRow> rows) {
+  std::vector<TimedRow> out;
+  for (const TimedRow& row : rows) {
+    std::vector<double> logarithms;
+    bool others = false;
+    for (const TimedRow& other : rows) {
+      if (!equal_work(row, other)) continue;
+      logarithms.push_back(std::log(other.measured));
+      others = others || other.run != row.run;
+    }
+    if (!others) continue;
+    out.push_back(row);
+    out.back().predicted = std::exp(middle(std::move(logarithms)));
+  }
+  return summarise(out);
+}
+
+TimeSummary errors_at_own_speed(std::span<const TimedRow> rows) {
+  std::map<std::string, std::vector<double>> ratios;
+  for (const TimedRow& row : rows) ratios[row.run].push_back(std::log(row.measured / row.predicted));
+  std::vector<TimedRow> out(rows.begin(), rows.end());
+  for (TimedRow& row : out) row.predicted *= std::exp(middle(ratios[row.run]));
+  return summarise(out);
+}
+
 std::string time_document(const std::vector<Row>& rows) {
   const std::vector<TimedRow> all = timed_rows(rows), steps = timed_rows(rows, true);
   std::map<std::string, std::vector<TimedRow>> phases;
-  for (const TimedRow& row : all) phases[row.phase].push_back(row);
+  std::vector<TimedRow> moving;
+  for (const TimedRow& row : all) {
+    phases[row.phase].push_back(row);
+    if (row.moves()) moving.push_back(row);
+  }
   std::string out =
       "# Time\n\nPredicted seconds against measured ones, every phase of every recorded run from its second "
       "step "
@@ -122,12 +164,23 @@ std::string time_document(const std::vector<Row>& rows) {
       "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n";
   out += summary_line("all phases", all);
   out += summary_line("whole steps", steps);
+  if (!moving.empty()) out += summary_line("phases that offload or empty the cache", moving);
   for (const auto& [name, part] : phases) out += summary_line(name, part);
   if (const Spread same = spread_of_equal_work(all); same.pairs > 0)
     out += fmt::format(
         "\nThe same work, recorded in two runs, differs by {:.0f} % in the median of {} pairs, by {:.0f} % or less in 90 % of "
         "them, by {:.0f} % at most: hosts, and what else ran beside.\n",
         same.median, same.pairs, same.p90, same.worst);
+  if (const TimeSummary middles = errors_of_middles(all); middles.rows > 0)
+    out += fmt::format(
+        "\nA prediction that knew the middle of what each such work took would miss the {} rows of it by {:.0f} % in the "
+        "median and 90 % of them by {:.0f} % or less: no constant of a card or a host can come nearer.\n",
+        middles.rows, middles.median, middles.p90);
+  const TimeSummary own = errors_at_own_speed(all);
+  out += fmt::format(
+      "\nWith the speed of each run's host and card taken from the middle of its own rows, the rows miss by {:.0f} % in the "
+      "median and 90 % of them by {:.0f} % or less: what is left is the program's and the moment's.\n",
+      own.median, own.p90);
   out += "\nWhere a prediction's seconds go is what the phase waits for at each moment.\n";
   std::string run;
   for (const TimedRow& row : all) {

@@ -14,7 +14,10 @@ struct TimedRow {
   int step = 0;
   double predicted = 0, measured = 0;
   Seconds spent;  ///< predicted
+  bool emptied = false;  ///< the cache was emptied at its end
 
+  /// It moves tensors between GPU and host, or empties the cache.
+  bool moves() const { return emptied || spent[Spent::copies] > 0.05 * predicted; }
   double error() const { return 100 * (predicted / measured - 1); }  ///< signed, in percent
 };
 
@@ -39,6 +42,14 @@ struct Spread {
   double median = 0, p90 = 0, worst = 0;
 };
 Spread spread_of_equal_work(std::span<const TimedRow> rows);
+
+/// Errors, in percent, of a prediction that knows the middle of what each such work took in all its recordings: what is
+/// left is the moment's speed of host and card. Rows: those of works that were recorded in two runs or more.
+TimeSummary errors_of_middles(std::span<const TimedRow> rows);
+
+/// Errors, in percent, of a prediction that also knows how fast each run's host and card were as a whole: the middle of
+/// its rows' ratios. What is left is the program's and the moment's.
+TimeSummary errors_at_own_speed(std::span<const TimedRow> rows);
 
 /// docs/TIME.md: summaries by phase, then every row with its signed error and where the seconds go.
 std::string time_document(const std::vector<Row>& rows);

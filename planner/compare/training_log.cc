@@ -61,6 +61,57 @@ bool console_line(std::string_view line, Steps& out) {
   return step.has_value();
 }
 
+/// NeMo RL's console: below `==== Step 3/20 ====` a list of results and one of times, a figure a line.
+class Lists {
+ public:
+  bool line(std::string_view text, Steps& out) {
+    constexpr std::string_view kStep = "= Step ", kItem = "\u2022 ";
+    if (const std::size_t at = text.find(kStep); at != std::string_view::npos) {
+      const std::string_view rest = text.substr(at + kStep.size());
+      if (const auto step = number(rest.substr(0, rest.find('/')))) stated_ = static_cast<std::int64_t>(*step);
+      list_ = {};
+      return stated_.has_value();
+    }
+    const std::size_t item = text.find(kItem);
+    if (item == std::string_view::npos) {
+      if (const std::string_view title = trimmed(text); title.ends_with(':')) open(title);
+      return false;
+    }
+    return !list_.empty() && figure(text.substr(item + kItem.size()), out);
+  }
+
+ private:
+  void open(std::string_view title) {
+    list_ = title.ends_with(" Timing:") && title.find("Validation") == std::string_view::npos ? "timing/train/"
+            : title.ends_with("Training Results:")                                             ? "train/"
+                                                                                               : "";
+  }
+
+  /// `policy_training: 25.05s (37.6%)`
+  bool figure(std::string_view text, Steps& out) {
+    struct Named {
+      std::string_view shown, metric;
+    };
+    static constexpr Named kNamed[] = {{"Total step time", "total_step_time"},
+                                       {"Mean Generation Length", "mean_gen_tokens_per_sample"}};
+    const std::size_t colon = text.find(": ");
+    if (colon == std::string_view::npos) return false;
+    std::string_view name = text.substr(0, colon);
+    const std::string_view value = trimmed(text.substr(colon + 2));
+    const std::optional<double> figure = number(value.substr(0, value.find(' ')));
+    if (!figure) return false;
+    for (const Named& one : kNamed)
+      if (one.shown == name) name = one.metric;
+    const std::string metric = std::string(list_) + std::string(name);
+    if (!stated_ || out[*stated_].contains(metric)) stated_ = out.empty() ? 1 : out.rbegin()->first + 1;
+    out[*stated_][metric] = *figure;
+    return true;
+  }
+
+  std::optional<std::int64_t> stated_;
+  std::string_view list_;  ///< what its figures' names begin with; empty: no list of a step
+};
+
 void take_numbers(const Document& map, std::map<std::string, double>& out) {
   for (const auto& [key, value] : map.entries()) {
     if (value.is_map()) take_numbers(value, out);
@@ -135,6 +186,12 @@ bool columns(std::string_view text, Steps& out) {
   return !out.empty();
 }
 
+void lines(std::string_view text, const std::string& file, Steps& out) {
+  Lists lists;
+  for (const std::string_view line : split(text, "\n"))
+    if (!console_line(line, out) && !lists.line(line, out)) object_line(line, file, out);
+}
+
 }  // namespace
 
 bool is_recording(const std::string& text) {
@@ -151,8 +208,7 @@ Result<TrainingLog> parse_training_log(const std::string& text, const std::strin
     if (document && document->is_map() && document->find("log_history") != nullptr)
       log_history(*document->find("log_history"), steps);
     else if (!document || !document->is_map() || !by_metric(*document, steps))
-      for (const std::string_view line : split(text, "\n"))
-        if (!console_line(line, steps)) object_line(line, file, steps);
+      lines(text, file, steps);
   }
   if (steps.empty())
     return fail(Error{.message =

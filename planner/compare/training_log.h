@@ -22,7 +22,8 @@ struct TrainingLog {
 /// Reads what users have, told apart by form rather than by name:
 ///
 /// * a console: lines with `step:3 - timing_s/gen:18.4 - perf/max_memory_allocated_gb:41.5` (verl), after
-///   whatever prefix a launcher puts before them; lines `{'step_time': 3.2, …}` (TRL);
+///   whatever prefix a launcher puts before them; lines `{'step_time': 3.2, …}` (TRL); below `==== Step 3/20 ====` lists
+///   of results and times, `• policy_training: 25.05s (37.6%)` (NeMo RL);
 /// * JSON lines: `{"step": 3, "timing_s/gen": 18.4}` or `{"step": 3, "data": {…}}`;
 /// * one JSON object from metric to step to value (`{"timing/train/total_step_time": {"1": 97.7}}`, NeMo RL),
 ///   or a trainer's state with `log_history`;

@@ -58,6 +58,44 @@ TEST(Timing, TellsHowMuchTheSameWorkDiffers) {
   EXPECT_NEAR(spread.worst, 100 * (7 / 1.5 - 1), 1e-9);
 }
 
+TEST(Timing, TellsWhatTheMiddleOfEqualWorkMisses) {
+  const auto row = [](const char* run, double predicted, double measured) {
+    return TimedRow{.run = run, .phase = "reward", .step = 1, .predicted = predicted, .measured = measured, .spent = {}};
+  };
+  const std::vector<TimedRow> rows = {row("a", 1, 1), row("b", 1, 4), row("c", 2, 9), row("c", 2, 3)};
+  const TimeSummary middles = errors_of_middles(rows);
+  EXPECT_EQ(middles.rows, 2u);  // what one run did alone tells nothing
+  EXPECT_NEAR(middles.worst, 100, 1e-9);  // 2 s for 1 s
+}
+
+TEST(Timing, TellsWhatIsLeftAtEachRunsOwnSpeed) {
+  const auto row = [](const char* run, double predicted, double measured) {
+    return TimedRow{.run = run, .phase = "reward", .step = 1, .predicted = predicted, .measured = measured, .spent = {}};
+  };
+  // One run twice as slow as predicted, one as predicted but for a row.
+  const std::vector<TimedRow> rows = {row("a", 1, 2), row("a", 3, 6), row("b", 1, 1), row("b", 1, 1), row("b", 2, 1)};
+  const TimeSummary own = errors_at_own_speed(rows);
+  EXPECT_NEAR(own.median, 0, 1e-9);
+  EXPECT_NEAR(own.worst, 100, 1e-9);
+  EXPECT_LE(errors_at_own_speed(timed_rows(recorded().rows())).median, 9);
+}
+
+TEST(Timing, TellsPhasesThatMoveOrEmpty) {
+  std::size_t emptied = 0, copied = 0;
+  for (const TimedRow& row : timed_rows(recorded().rows())) {
+    if (row.emptied) ++emptied;
+    if (!row.emptied && row.moves()) ++copied;
+    if (row.run == "opt13-ppo-ec-all") {
+      EXPECT_TRUE(row.moves()) << row.phase;
+    }
+    if (row.run == "opt13-ppo-none") {
+      EXPECT_FALSE(row.moves()) << row.phase;
+    }
+  }
+  EXPECT_GE(emptied, 24u);
+  EXPECT_GE(copied, 20u);
+}
+
 TEST(Timing, SpendsAllOfItsSeconds) {
   for (const TimedRow& row : timed_rows(recorded().rows()))
     EXPECT_NEAR(row.predicted, row.spent.total(), 1e-9) << row.run << " " << row.phase;

@@ -37,6 +37,23 @@ TEST(TrainingLog, ReadsEveryForm) {
       "step_time");
 }
 
+TEST(TrainingLog, ReadsListsBelowAStep) {
+  const std::string text =
+      "========================= Step 1/20 =========================\n"
+      "\u25b6 Generating responses for batch of size 64...\n"
+      "\U0001f4ca Training Results:\n  \u2022 Loss: 0.1032\n  \u2022 Mean Generation Length: 795.5000\n"
+      "\u23f1\ufe0f  Timing:\n  \u2022 Total step time: 66.55s\n  \u2022 policy_training: 18.5s (37.6%)\n"
+      "\n\u26a1 Performance:\n  \u2022 policy_training: 3.00\n"
+      "\U0001f50d Validation Timing:\n  \u2022 Total step time: 9.00s\n"
+      "(pid=7) ========================= Step 2/20 =========================\n"
+      "(pid=7) \u23f1\ufe0f  Timing:\n(pid=7)   \u2022 Total step time: 60.00s\n(pid=7)   \u2022 policy_training: 17.25s (9%)\n";
+  expect_two_steps(text, "timing/train/policy_training");
+  const Result<TrainingLog> log = parse_training_log(text, "log");
+  EXPECT_DOUBLE_EQ(log->steps[0].metrics.at("timing/train/total_step_time"), 66.55);
+  EXPECT_DOUBLE_EQ(log->steps[0].metrics.at("train/mean_gen_tokens_per_sample"), 795.5);
+  EXPECT_DOUBLE_EQ(log->steps[1].metrics.at("timing/train/total_step_time"), 60);
+}
+
 TEST(TrainingLog, SaysWhatItExpectedWhereItFindsNothing) {
   const Result<TrainingLog> log = parse_training_log("nothing of the kind\n", "run.log");
   ASSERT_FALSE(log);
