@@ -290,6 +290,16 @@ std::string work_done(const WorkSummary& work) {
 
 }  // namespace
 
+void time_by(const Report& work, Validation& v) {
+  const auto predictions = by_phase(work);
+  for (ValidationRow& row : v.rows)
+    if (const auto at = predictions.find(Key{row.step, row.phase}); at != predictions.end())
+      row.predicted_seconds = at->second->seconds;
+  v.notes.push_back(
+      fmt::format("seconds are those of the work that the probe ran, from its own host: {:.1f} us a launch, no Python",
+                  1e6 * v.probe.launch));
+}
+
 std::string validation_table(const Validation& v, double margin) {
   std::string text = fmt::format("{} on {}", v.title, v.probe.gpu);
   for (const auto& [what, version] : v.probe.versions) text += fmt::format(", {} {}", what, version);

@@ -90,6 +90,9 @@ std::string verdict(const Validation& validation, double margin);
 /// figures are 0. An out-of-memory on one side only leaves its later phases unmatched.
 Validation compare(const Report& predicted, Probe probe, const std::vector<RecordedPhase>& recorded);
 
+/// Predicted seconds from a report of the work that the probe ran, by its host (probe_seconds.h).
+void time_by(const Report& work, Validation& validation);
+
 std::string validation_table(const Validation& validation, double margin);
 /// `headroom.validation/1`; bytes as integers.
 std::string validation_json(const Validation& validation, double margin);

@@ -46,6 +46,7 @@ struct Probe {
   Bytes outside = 0;         ///< of this process beside the job's tensors: context, libraries, communicators
   Present present;
   std::map<std::string, Bytes> neighbours;  ///< processes that stood for engines: their measured contexts
+  double launch = 0;  ///< seconds of launching an empty piece of work, measured after the phases; 0: it could not be
   WorkSummary work;
   std::vector<std::string> notes;  ///< what could not be measured, what was scaled
 };

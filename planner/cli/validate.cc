@@ -12,6 +12,7 @@
 #include "validator/launch/ranks.h"
 #include "validator/launch/rendezvous.h"
 #include "validator/probe.h"
+#include "validator/probe_seconds.h"
 #include "validator/quick.h"
 #include "validator/validate.h"
 
@@ -124,6 +125,10 @@ int validate_here(const Arguments& arguments, const Run& run, const launch::Plac
       arguments.has("--quick") ? gpu::quick_probe(job, probing, predict) : gpu::probe(job, probing), streams);
   gpu::Validation result = gpu::compare(predicted, std::move(probe), recorded);
   if (result.title.empty()) result.title = job.name;
+  if (result.probe.launch > 0) {
+    HEADROOM_CLI_ASSIGN(const Report work, gpu::probes_own_seconds(job, run.hardware, result.probe.launch), streams);
+    gpu::time_by(work, result);
+  }
   HEADROOM_CLI_ASSIGN(const bool writes, collect(ranks, result), streams);
   if (!writes) {
     if (result.out_of_memory)

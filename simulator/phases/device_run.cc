@@ -52,7 +52,7 @@ std::vector<GpuKind> gpu_kinds_by_shard(const Job& job) {
 
 Result<Report> run_on_device(const Job& job, const Hardware& hardware, Fidelity fidelity) {
   return run_on_device(job, hardware, program_over(fidelity),
-                       fidelity == Fidelity::every_allocation ? "simulator" : "closed_form");
+                       fidelity == Fidelity::live_bytes ? "closed_form" : "simulator");
 }
 
 bool makes_communicators(const Job& job) {

@@ -16,6 +16,7 @@ namespace headroom {
 enum class Fidelity {
   live_bytes,        ///< a sum of live blocks: allocated exact, reserved taken as allocated
   every_allocation,  ///< the simulated caching allocator: reserved and fragmentation too
+  executed_work,     ///< the same; work that a run leaves out, since it only repeats, adds no seconds
 };
 
 /// A GPU that stands for all of its pool that do the same. GPUs hold different parts of a model where a

@@ -166,6 +166,8 @@ class ProgramProcess final : public TrainerProcess {
     if (RunRecorder* recorder = blocks_.recorder()) recorder->set_modules(program_.tape().modules());
   }
 
+  /// What is executed stands for itself alone.
+  void count_executed_alone() { program_.repeat = nullptr; }
   Status act(const Action& action, int step) override {
     if (action.verb == Verb::expandable_on || action.verb == Verb::expandable_off) {
       blocks_.set_expandable(action.verb == Verb::expandable_on);
@@ -239,16 +241,18 @@ bool follows_clock(const Job& job) {
 namespace {
 
 /// Over the simulated allocator of a card, or of the machine's.
-MakeTrainer program_simulated(Machine* machine, RecorderOf recorder_of) {
-  return [machine, recorder_of = std::move(recorder_of)](
+MakeTrainer program_simulated(Machine* machine, RecorderOf recorder_of, bool executed_alone = false) {
+  return [machine, executed_alone, recorder_of = std::move(recorder_of)](
              const Job& job, const Process& process, const Pool& pool, const Hardware& hardware,
              std::int64_t rank) -> Result<std::unique_ptr<TrainerProcess>> {
     HEADROOM_ASSIGN(const allocator::AllocatorSettings settings,
                     allocator::parse_simulated_settings(process.allocator_settings));
     const Bytes card = job.device_memory > 0 ? job.device_memory : hardware.total_memory;
-    return std::make_unique<ProgramProcess<SimulatedBlocks>>(
+    auto out = std::make_unique<ProgramProcess<SimulatedBlocks>>(
         job, pool, hardware, rank, settings, card, runs_ahead(job, hardware), machine,
         recorder_of ? recorder_of(process) : nullptr);
+    if (executed_alone) out->count_executed_alone();
+    return out;
   };
 }
 
@@ -263,7 +267,8 @@ MakeTrainer program_recorded(RecorderOf recorder_of) {
 }
 
 MakeTrainer program_over(Fidelity fidelity) {
-  if (fidelity == Fidelity::every_allocation) return program_simulated(nullptr, {});
+  if (fidelity != Fidelity::live_bytes)
+    return program_simulated(nullptr, {}, fidelity == Fidelity::executed_work);
   return [](const Job& job, const Process& process, const Pool& pool, const Hardware& hardware,
             std::int64_t rank) -> Result<std::unique_ptr<TrainerProcess>> {
     HEADROOM_TRY(allocator::parse_simulated_settings(process.allocator_settings));

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "simulator/phases/device_run.h"
+#include "validator/calibrate/rates.h"
 #include "validator/comparison.h"
 #include "validator/cuda/device.h"
 #include "validator/executor/gpu_machine.h"
@@ -67,6 +68,7 @@ Result<Probe> probe(const Job& job, const ProbeOptions& options) {
   if (groups) HEADROOM_TRY(groups->close(ran_out(out.report)));
   out.outside += out.present.communicator_bytes - opened;
   out.work = ledger.summary();
+  if (Measurements timed; measure_latency(timed)) out.launch = timed.rates.back().seconds;
   return out;
 }
 
