@@ -8,6 +8,7 @@
 #include "simulator/memory/forwarding_memory.h"
 #include "simulator/memory/timed_memory.h"
 #include "simulator/phases/trainer_process.h"
+#include "simulator/time/power_limit.h"
 #include "simulator/trainer/trainer.h"
 
 namespace headroom::closed_form {
@@ -80,7 +81,8 @@ struct ActionRecorder::Program {
       : memory(true, runs_ahead(job, hardware)),
         noting(memory),
         timed(noting, hardware, job.pools.front().gpus_per_node),
-        trainer(job, timed, trainer::traits_of(hardware), rank) {
+        trainer(job, timed, trainer::traits_of(hardware), rank),
+        rates(hardware.matrix) {
     trainer.repeat = &timed.repeat;
     trainer.filled = &timed.filled;
     timed.records_history = job.records_history;
@@ -97,6 +99,7 @@ struct ActionRecorder::Program {
   EmptyNoting noting;
   TimedMemory timed;
   trainer::Trainer trainer;
+  const MatrixRates& rates;
   std::vector<std::int32_t> layers;          ///< by module
   std::vector<std::int32_t> moments_layers;  ///< of the action that ran last
 };
@@ -128,7 +131,8 @@ Result<RecordedAction> ActionRecorder::act(const Action& action, int step) {
   out.host_at_peak = memory.host_at_peak();
   out.host_held = memory.host_components();
   out.work = program_->timed.work();
-  out.seconds = program_->timed.take_seconds();
+  out.seconds = program_->timed.take_burst();
+  out.rates = program_->rates;
   out.empties_cache = program_->noting.take_emptied();
   if (out.empties_cache) out.cached = memory.reserved() - memory.live();
   return out;
@@ -150,7 +154,7 @@ ActionCost cost_of(const RecordedAction& action) {
   out.host_rise = action.host_at_peak.total() - action.host_before;
   out.host_at_peak = action.host_at_peak;
   out.host_held = action.host_held;
-  out.seconds = action.seconds;
+  out.seconds = at_power_limit(action.seconds, action.work.ran, action.rates);
   out.empties_cache = action.empties_cache;
   out.cached = action.cached;
   return out;

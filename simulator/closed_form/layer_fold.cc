@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "simulator/time/power_limit.h"
+
 namespace headroom::closed_form {
 namespace {
 
@@ -73,7 +75,8 @@ Seconds seconds_of(const Line& line, const RecordedAction& few, const RecordedAc
   const double total =
       rest + longer(line.at(few.work.host, more.work.host), line.at(few.work.device, more.work.device));
   const double sum = out.total();
-  return sum > 0 && total > sum ? out * (total / sum) : out;
+  if (sum > 0 && total > sum) out = out * (total / sum);
+  return at_power_limit(out, line.at(few.work.ran, more.work.ran), more.rates);
 }
 
 bool offloads(const Job& job, const Role& role) {

@@ -22,8 +22,9 @@ struct RecordedAction {
   Breakdown held;
   Bytes host_before = 0;
   Breakdown host_at_peak, host_held;
-  Seconds seconds;
+  Seconds seconds;         ///< as kernels take in bursts
   LaunchQueue::Work work;  ///< of host and device in them
+  MatrixRates rates;       ///< of the card, whose power limit the whole meets
   bool empties_cache = false;
   Bytes cached = 0;
 };

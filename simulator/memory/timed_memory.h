@@ -63,11 +63,16 @@ class TimedMemory final : public ForwardingMemory, private GrowingSteps {
   double filled = 1;
   /// Every allocation's stack is recorded.
   bool records_history = false;
-  /// Seconds since the last call.
+  /// Seconds since the last call, within the card's power limit.
   Seconds take_seconds() {
+    const Seconds ran = work().ran;
+    return at_power_limit(take_burst(), ran, hardware_.matrix);
+  }
+  /// The same as kernels take in bursts: for parts of a stretch of work, which meets the limit as a whole.
+  Seconds take_burst() {
     marks_.clear();
     emptied_ = false;
-    return at_power_limit(queue_.take(), hardware_.matrix);
+    return queue_.take();
   }
   /// Both clocks, for a device whose events follow them.
   const allocator::Clock& clock() const { return clock_; }

@@ -15,17 +15,18 @@ void LaunchQueue::follow(Stream stream, Stream other) {
 }
 
 LaunchQueue::Work LaunchQueue::work() const {
-  return {work_.host, *std::max_element(busy_.begin(), busy_.end())};
+  return {work_.host, *std::max_element(busy_.begin(), busy_.end()), work_.ran};
 }
 
 LaunchQueue::Stretch LaunchQueue::since(const Stretch& mark) const {
-  return {work_.host - mark.host, busy_[0] - mark.busy, spent_ - mark.spent};
+  return {work_.host - mark.host, busy_[0] - mark.busy, spent_ - mark.spent, work_.ran - mark.ran};
 }
 
 void LaunchQueue::repeat(const Stretch& stretch) {
   const double before = latest_;
   host_ += stretch.host;
   work_.host += stretch.host;
+  work_.ran += stretch.ran;
   busy_[0] += stretch.busy;
   streams_[0] = std::max(streams_[0] + stretch.busy, host_);
   latest_ = std::max(before, streams_[0]);

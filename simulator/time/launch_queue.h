@@ -22,6 +22,7 @@ class LaunchQueue {
     if (end < host_) end = host_;
     end += seconds;
     busy_[stream % kStreams] += seconds;
+    work_.ran[what] += seconds;
     advance(end, what);
   }
   /// The host waits for what was launched.
@@ -37,15 +38,16 @@ class LaunchQueue {
   /// What a stretch of work added. Doing it again adds as much to each clock.
   struct Stretch {
     double host = 0, busy = 0;
-    Seconds spent;
+    Seconds spent, ran;
   };
-  Stretch mark() const { return {work_.host, busy_[0], spent_}; }
+  Stretch mark() const { return {work_.host, busy_[0], spent_, work_.ran}; }
   Stretch since(const Stretch& mark) const;
   void repeat(const Stretch& stretch);
 
   /// What host and device did, whichever the phase waited for; the device: its busiest stream.
   struct Work {
     double host = 0, device = 0;
+    Seconds ran;  ///< of the device by kind, all streams
   };
   Work work() const;
 

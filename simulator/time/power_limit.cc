@@ -17,10 +17,10 @@ constexpr double kNoticed = 0.06;
 
 }  // namespace
 
-Seconds at_power_limit(Seconds burst, const MatrixRates& rates) {
-  const double total = burst.total(), products = burst[Spent::matrix], memory = burst[Spent::memory];
+Seconds at_power_limit(Seconds burst, const Seconds& ran, const MatrixRates& rates) {
+  const double total = burst.total(), products = std::min(ran[Spent::matrix], total), memory = ran[Spent::memory];
   if (total <= kNoticed || products <= 0 || rates.sustained >= 1) return burst;
-  const double rest = total - products - memory, spare = 1 - kNothing;
+  const double rest = std::max(0.0, total - products - memory), spare = 1 - kNothing;
   const double drawn = spare / std::pow(rates.sustained, kExponent);  // by products alone, which fill the limit then
   // What is drawn beyond the limit, over the whole stretch, where products keep `kept` of their rate.
   const auto beyond = [&](double kept) {

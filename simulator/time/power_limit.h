@@ -9,6 +9,7 @@ namespace headroom {
 /// idle card; work that lasts demands more power than the card may draw, and the card lowers its clock until it fits.
 /// Products give way, kernels bound by memory hardly. By how much depends on the share of the time in which products run:
 /// beside waiting for the host there is power to spare.
-Seconds at_power_limit(Seconds burst, const MatrixRates& rates);
+/// `burst`: what was waited for; `ran`: what the device did in that time, whether anything waited for it or not.
+Seconds at_power_limit(Seconds burst, const Seconds& ran, const MatrixRates& rates);
 
 }  // namespace headroom

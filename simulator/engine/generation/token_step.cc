@@ -151,7 +151,7 @@ Seconds TokenSteps::prefill(double tokens, double length) const {
   const double chunks = tokens / chunk;
   const double flops = tokens * (2 * parts_.met(1) + 2 * layers_ * hidden_ * length) / ranks_;
   out[Spent::matrix] = hardware_.matrix_efficiency.seconds(flops / rate_);
-  out = at_power_limit(out, hardware_.matrix);
+  out = at_power_limit(out, out, hardware_.matrix);
   out[Spent::network] = chunks * 2 * layers_ * reduction(chunk);
   const double device = out.total();
   // Prefill steps run without graphs, or with graphs of the parts between attentions.

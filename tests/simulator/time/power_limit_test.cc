@@ -19,7 +19,8 @@ Seconds of(double matrix, double memory, double host) {
 double kept(double matrix, double memory, double host) {
   MatrixRates rates;
   rates.sustained = 0.84;
-  return matrix / at_power_limit(of(matrix, memory, host), rates)[Spent::matrix];
+  const Seconds burst = of(matrix, memory, host);
+  return matrix / at_power_limit(burst, burst, rates)[Spent::matrix];
 }
 
 // What was measured on an H200, for work of minutes.
@@ -44,7 +45,7 @@ TEST(PowerLimit, MoreOfAnythingTakesLonger) {
     for (const Spent kind : {Spent::matrix, Spent::memory, Spent::host}) {
       Seconds more = one;
       more[kind] += 0.01;
-      EXPECT_GE(at_power_limit(more, rates).total(), at_power_limit(one, rates).total() + 1e-6);
+      EXPECT_GE(at_power_limit(more, more, rates).total(), at_power_limit(one, one, rates).total() + 1e-6);
     }
   }
 }
@@ -53,9 +54,10 @@ TEST(PowerLimit, LeavesBurstsAndOtherWorkAlone) {
   EXPECT_DOUBLE_EQ(kept(0.01, 0, 0), 1);
   MatrixRates rates;
   rates.sustained = 0.84;
-  EXPECT_DOUBLE_EQ(at_power_limit(of(0, 10, 0), rates).total(), 10);
-  EXPECT_DOUBLE_EQ(at_power_limit(of(50, 50, 0), MatrixRates{}).total(), 100);  // a card that is not known to give way
-  const Seconds out = at_power_limit(of(90, 10, 0), rates);
+  EXPECT_DOUBLE_EQ(at_power_limit(of(0, 10, 0), of(0, 10, 0), rates).total(), 10);
+  // A card that is not known to give way.
+  EXPECT_DOUBLE_EQ(at_power_limit(of(50, 50, 0), of(50, 50, 0), MatrixRates{}).total(), 100);
+  const Seconds out = at_power_limit(of(90, 10, 0), of(90, 10, 0), rates);
   EXPECT_DOUBLE_EQ(out[Spent::memory], 10);
   EXPECT_GT(out[Spent::matrix], 90);
 }
