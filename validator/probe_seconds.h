@@ -7,8 +7,8 @@
 
 namespace headroom::gpu {
 
-/// The card with the probe's host in place of one that runs Python: an operation costs one launch, a product a few more
-/// instructions of cuBLAS, nothing else. `launch`: seconds of one, as measured on this machine.
+/// The card with the probe's host in place of one that runs Python: an operation costs one launch, nothing
+/// else. `launch`: seconds of one, as measured on this machine.
 Hardware with_probes_host(Hardware card, double launch);
 
 /// The report of `job` as the probe works on it: each piece of work counts as often as it is run, not as often as it
