@@ -249,8 +249,10 @@ constexpr Row kRef[] = {
     {"profiler", 'd', "{}", N}, {"router_replay", 'd', "{}", N}, {"nccl_timeout", 'i', "600", N},
 };
 
-/// A critic forms no log-probs.
+/// A critic forms no log-probs, and predicts no further tokens.
 constexpr Row kCriticModel[] = {
+    {"mtp.enable", 'b', "false", N, v8},
+    {"mtp.enable_train", 'b', "false", N, v8},
     {"use_fused_kernels", 'b', "false", N},
     {"fused_kernel_options.impl_backend", 's', "torch", N},
 };
