@@ -7,8 +7,6 @@ namespace {
 
 /// Passes over unevenly cut batches take a little longer.
 constexpr double kUneven = 0.03;
-/// More sequences at once may leave a last round with few of them.
-constexpr double kLastRound = 0.03;
 /// What goes to the host and back is as much, however it is cut; computing hides all of it or nothing: up to twice
 /// the time.
 constexpr double kHidden = 0.55;
@@ -71,7 +69,7 @@ Effects parked_optimizer(std::string_view role) {
           weighs(kAllActivities, End::last)};
 }
 Effects engine_share(bool sleeps) {
-  return {{.activities = kGenerating, .faster = End::last, .frugal = End::first, .slack = kLastRound},
+  return {{.activities = kGenerating, .faster = End::last, .frugal = End::first},
           weighs(sleeps ? kSyncing : kAllActivities | kSyncing, End::first)};
 }
 Effects engine_eager() {
@@ -100,7 +98,7 @@ void share_buffers(const Job& job, std::vector<Knob>& knobs) {
   for (Knob& knob : knobs) {
     // A pipeline is filled and emptied once a pass: fewer, larger micro-batches are not faster.
     for (headroom::Effect& effect : knob.effects)
-      if (effect.slack > 0 && (effect.activities & (kScoring | kTraining)) != 0) {
+      if (effect.slack > 0) {
         effect.faster = End::none;
         effect.slack = 0;
       }
