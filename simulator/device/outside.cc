@@ -27,24 +27,17 @@ Peers peers_of(const Job& job, const Process& process, std::int64_t gpus, std::i
   return {.send = peers, .receive = peers, .alone = alone, .nodes = span.nodes};
 }
 
-OutsideGrowth::OutsideGrowth(const Hardware& hardware, const std::vector<Span>& communicators, Peers peers)
+OutsideGrowth::OutsideGrowth(const Hardware& hardware, std::int64_t communicators, Span span, Peers peers)
     : unloaded_(hardware.kernels), cublas_handle_(hardware.cublas_handle) {
   now_.context = hardware.context;
-  if (communicators.empty()) return;
-  std::int64_t most = 1;
-  for (const Span& span : communicators) {
-    most = std::max(most, span.ranks);
-    now_.communicators += communicator_bytes(hardware.nccl, span);
-  }
-  now_.communicators += first_communicator_bytes(hardware.nccl, most);
-  now_.communicators += peers.alone * communicator_bytes(hardware.nccl, {});
-  if (peers.send > 0 || peers.receive > 0)
+  if (communicators > 0)
+    now_.communicators =
+        first_communicator_bytes(hardware.nccl, span.ranks) + communicators * communicator_bytes(hardware.nccl, span);
+  if (communicators > 0) now_.communicators += peers.alone * communicator_bytes(hardware.nccl, {});
+  if (communicators > 0 && (peers.send > 0 || peers.receive > 0))
     peers_ = hardware.nccl.first_p2p + point_to_point_bytes(hardware.nccl, {peers.send + 1, peers.nodes}, peers.send,
                                                             peers.receive);
 }
-
-OutsideGrowth::OutsideGrowth(const Hardware& hardware, std::int64_t communicators, Span span, Peers peers)
-    : OutsideGrowth(hardware, std::vector<Span>(static_cast<std::size_t>(communicators), span), peers) {}
 
 OutsideGrowth::OutsideGrowth(const Hardware& hardware, std::vector<GroupUse> groups)
     : OutsideGrowth(hardware, 0, Span{}) {
@@ -67,7 +60,7 @@ void OutsideGrowth::use(Verb verb) {
       continue;
     }
     NcclMemory without_rings = nccl_;
-    if (!nccl_.connects_at_once) without_rings.ring_send = without_rings.ring_receive = 0;
+    without_rings.ring_send = without_rings.ring_receive = 0;
     now_.communicators += std::exchange(nccl_.first_p2p, 0);
     if (group.made) now_.communicators += communicator_bytes(without_rings, group.span);
     now_.communicators += point_to_point_bytes(nccl_, group.span, group.send, group.receive);

@@ -33,9 +33,7 @@ Peers peers_of(const Job& job, const Process& process, std::int64_t gpus, std::i
 /// first generation. Only the last is ever given back.
 class OutsideGrowth {
  public:
-  /// `communicators`: the groups that the process uses.
-  OutsideGrowth(const Hardware& hardware, const std::vector<Span>& communicators, Peers peers = {});
-  /// So many of one span; 0: none.
+  /// `communicators`: groups of such a span that the process uses; 0: none.
   OutsideGrowth(const Hardware& hardware, std::int64_t communicators, Span span, Peers peers = {});
   /// The groups of a Megatron rank, each made by the first action that uses it.
   OutsideGrowth(const Hardware& hardware, std::vector<GroupUse> groups);

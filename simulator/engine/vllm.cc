@@ -14,11 +14,10 @@ namespace headroom::engine {
 namespace {
 
 /// Bytes left for KV blocks out of the requested memory.
-Bytes kv_budget(const Engine& engine, const ModelSizes& sizes, const Host& host, const Account& account) {
+Bytes kv_budget(const Engine& engine, const Host& host, const Account& account) {
   if (engine.kv_bytes) return *engine.kv_bytes;
   Bytes left = account.requested - account.weights - account.profiled_activation - account.growth;
   if (engine.graphs_in_budget) left -= account.graphs;
-  if (engine.counts_groups) left -= communicators_at_start(engine, sizes, host);
   if (engine.counts_others) left -= host.others + account.context + account.communicators;
   return left;
 }
@@ -78,7 +77,7 @@ Account vllm_account(const Engine& engine, const ModelSizes& sizes, const Host& 
   account.graphs = vllm_graphs(engine, sizes, host);
   account.leftover = kAsleepLeftover;
   account.requested = static_cast<Bytes>(std::ceil(engine.utilization * static_cast<double>(host.total)));
-  const Bytes budget = kv_budget(engine, sizes, host, account);
+  const Bytes budget = kv_budget(engine, host, account);
   take_blocks(engine, sizes, budget, account);
   account.failure = start_failure(engine, sizes, host, budget, account);
   account.wanted = std::min(engine.max_sequences, work.sequences);

@@ -1,9 +1,7 @@
 #include "simulator/hardware/communicator.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <charconv>
 #include <numeric>
 
 namespace headroom {
@@ -17,29 +15,6 @@ constexpr Bytes kPage = 2 * kMiB;
 constexpr std::int64_t kNetworkChannels = 16, kChannelsAGpu = 4;
 /// Buffers that peers on other nodes share, a channel: 16 chunks of 128 KiB.
 constexpr Bytes kSharedBuffer = 2 * kMiB;
-
-/// Minor releases of PyTorch 2 and of the NCCL 2 that their wheels bring.
-constexpr std::array<std::array<int, 2>, 8> kWheels = {
-    {{0, 14}, {1, 18}, {2, 19}, {3, 20}, {5, 21}, {7, 26}, {8, 27}, {11, 28}}};
-/// The first that connects at run time, and the first with smaller buffers of NVLink SHARP.
-constexpr int kConnectsLate = 22, kSmallMulticast = 21;
-/// Of them, to reduce and to spread: buffers, and flags of a page.
-constexpr Bytes kMulticast = 2 * (4 + 2) * kMiB, kMulticastSmall = 2 * (1 + 2) * kMiB;
-constexpr std::int64_t kFewestThatReduce = 3;
-
-/// 21 of `2.21.5`; -1: of another form.
-int minor_of(std::string_view release) {
-  int out = -1;
-  if (release.starts_with("2.")) std::from_chars(release.data() + 2, release.data() + release.size(), out);
-  return out;
-}
-
-int wheel_of(int torch) {
-  int out = -1;
-  for (const auto& [since, nccl] : kWheels)
-    if (torch >= since) out = nccl;
-  return out;
-}
 
 std::int64_t ring_channels(const NcclMemory& nccl, Span span) {
   if (span.nodes == 1) return nccl.ring_channels;
@@ -66,17 +41,6 @@ Span span_of(std::int64_t ranks, std::int64_t apart, std::int64_t node) {
   return {.ranks = ranks, .nodes = std::max<std::int64_t>(1, nodes)};
 }
 
-NcclMemory nccl_of(const Hardware& hardware, std::string_view nccl, std::string_view torch) {
-  NcclMemory out = hardware.nccl;
-  const int release = nccl.empty() ? wheel_of(minor_of(torch)) : minor_of(nccl);
-  if (release < 0 || release >= kConnectsLate) return out;
-  out.connects_at_once = true;
-  if (hardware.links.multicast == 0) return out;
-  out.multicast = release < kSmallMulticast ? kMulticast : kMulticastSmall;
-  out.multicast_page = hardware.links.multicast;
-  return out;
-}
-
 std::vector<Bytes> communicator_allocations(const NcclMemory& nccl, Span span) {
   std::vector<Bytes> out;
   const auto pages = [&out](Bytes bytes) {
@@ -92,13 +56,6 @@ std::vector<Bytes> communicator_allocations(const NcclMemory& nccl, Span span) {
   for (std::int64_t i = 0; i < rings && span.ranks > 1; ++i)
     for (const Bytes buffer : {i < leaving ? nccl.ring_receive : nccl.ring_send, nccl.ring_receive})
       if (buffer > 0) out.push_back(buffer);
-  if (nccl.connects_at_once && span.ranks >= kFewestThatReduce)
-    for (std::int64_t i = 0; i < rings; ++i)
-      for (const Bytes buffer : {nccl.ring_send, nccl.ring_receive})
-        if (buffer > 0) out.push_back(buffer);
-  const std::int64_t heads = span.in_a_node();
-  if (nccl.multicast > 0 && heads >= kFewestThatReduce)
-    out.push_back(ceil_div(heads * rings * nccl.multicast, nccl.multicast_page) * nccl.multicast_page);
   return out;
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "simulator/hardware/hardware.h"
@@ -14,13 +13,8 @@ namespace headroom {
 /// the first collective connects a ring: in every channel one neighbour to send to and one to receive from,
 /// whose buffers (LL 0.5 MiB, LL128 4.7 MiB, Simple 4 MiB, together rounded to pages) lie with the receiver;
 /// a first send or receive connects that peer in every channel that peers have. A ring has two neighbours
-/// however many ranks it has, so the size of the group does not matter.
-///
-/// Up to NCCL 2.21 a communicator of more than two ranks also connects its trees as it is made (init.cc: a second
-/// neighbour a channel and direction), and on a node whose switch multicasts the buffers of NVLink SHARP
-/// (transport/nvls.cc): for every rank of the node and channel, to reduce and to spread, a buffer and 2 MiB of flags;
-/// the buffer is of 4 MiB up to 2.20 and of 1 MiB in 2.21, their sum rounded to the fabric's granularity. Since 2.22 a communicator connects what a collective is
-/// about to use: rings alone are counted.
+/// however many ranks it has, so the size of the group does not matter; trees and NVLink SHARP, which some
+/// small reductions use, are not counted.
 ///
 /// Across nodes, from NCCL 2.28's sources (graph/connect.cc, graph/paths.cc, transport/net.cc): a ring enters and
 /// leaves a node through one network card a search channel, so there are at most 16 channels, four for each GPU that a
@@ -37,10 +31,6 @@ struct Span {
 
 /// Of `ranks` ranks, each `apart` ranks from the next, where a node has `node` (≥ 1).
 Span span_of(std::int64_t ranks, std::int64_t apart, std::int64_t node);
-
-/// The parts as NCCL `nccl` takes them on this card; an empty release is the one that `torch` came with (its cmake's
-/// submodule), and both empty that of the profile.
-NcclMemory nccl_of(const Hardware& hardware, std::string_view nccl, std::string_view torch);
 
 /// What a communicator allocates from its creation to the end of its first collective,
 /// in order; without the once-a-process parts. Channels are opened page by page; a ring's buffers are one

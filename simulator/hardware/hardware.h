@@ -73,9 +73,6 @@ struct NcclMemory {
   std::int64_t ring_channels = 0;  ///< channels that collectives use
   std::int64_t p2p_channels = 0;   ///< channels that sends and receives use
   std::int64_t lone_channels = 0;  ///< channels of a communicator of one rank
-  bool connects_at_once = false;   ///< a communicator connects rings, trees and multicast as it is made
-  Bytes multicast = 0;             ///< of NVLink SHARP, made with a communicator, every channel and rank of the node
-  Bytes multicast_page = 1;        ///< to which their sum is rounded
 };
 
 /// Code of PyTorch's kernels, which the driver loads module by module when a kernel of it is first launched.

@@ -58,7 +58,6 @@ struct Engine {
   std::vector<std::int64_t> capture_sizes;  ///< empty: the engine's default list
   bool graphs_in_budget = true;             ///< the graph estimate is taken out of the KV cache
   bool counts_others = false;               ///< old vLLM: other processes' memory counts against the engine
-  bool counts_groups = false;               ///< vLLM's first engine: its own communicators come out of the KV cache
   bool full_and_piecewise_graphs = true;    ///< both kinds are captured; false: piecewise alone
   double sampler_rows_factor = 3.5;  ///< fp32 [rows, vocabulary] copies alive while sampling (profiling run)
   bool sampler_scratch = true;       ///< beside them a fp32 row of the vocabulary for each multiprocessor

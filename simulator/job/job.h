@@ -71,12 +71,6 @@ struct Lengths {
   bool operator==(const Lengths&) const = default;
 };
 
-/// Ranks of a pool that communicate, each so many from the next.
-struct Group {
-  std::int64_t ranks = 1, apart = 1;
-  bool operator==(const Group&) const = default;
-};
-
 /// One operating-system process on a GPU: an allocator, a CUDA context, communicators.
 struct Process {
   std::string name;  ///< trainer, rollout, reward_engine
@@ -85,7 +79,6 @@ struct Process {
   std::string engine;              ///< name of the engine it runs; empty: a trainer
   std::string allocator_settings;  ///< PYTORCH_CUDA_ALLOC_CONF of this process
   std::int64_t communicators = 0;  ///< NCCL groups of more than one rank that it uses
-  std::vector<Group> groups;       ///< those of them that are smaller than the pool
   bool operator==(const Process&) const = default;
 };
 

@@ -8,7 +8,6 @@
 
 #include "simulator/device/process.h"
 #include "simulator/engine/hybrid.h"
-#include "simulator/hardware/communicator.h"
 #include "simulator/job/batching.h"
 #include "simulator/job/no_effect.h"
 #include "simulator/job/standard_step.h"
@@ -59,10 +58,8 @@ PhaseInterpreter::PhaseInterpreter(const Job& job, const Hardware& hardware, con
       pool_(pool),
       rank_(rank),
       machine_(machine),
-      implied_{.name = "trainer", .pool = pool.name, .roles = {}, .engine = {}, .allocator_settings = {}, .groups = {}},
-      host_(job, pool) {
-  hardware_.nccl = nccl_of(hardware, job.versions.nccl, job.versions.torch);
-}
+      implied_{.name = "trainer", .pool = pool.name, .roles = {}, .engine = {}, .allocator_settings = {}},
+      host_(job, pool) {}
 
 // --- Processes
 
@@ -88,10 +85,8 @@ Status PhaseInterpreter::prepare(bool leave_out_repetitions) {
 OutsideGrowth PhaseInterpreter::outside_of(const Process& process) const {
   std::vector<GroupUse> groups = megatron_groups(job_, process, pool_.gpus(), rank_);
   if (!groups.empty()) return OutsideGrowth(hardware_, std::move(groups));
-  std::vector<Span> spans;
-  for (const Group& group : process.groups) spans.push_back(span_of(group.ranks, group.apart, pool_.gpus_per_node));
-  spans.resize(std::max<std::size_t>(spans.size(), process.communicators), {pool_.gpus(), pool_.nodes});
-  return OutsideGrowth(hardware_, spans, peers_of(job_, process, pool_.gpus(), rank_));
+  return OutsideGrowth(hardware_, process.communicators, {pool_.gpus(), pool_.nodes},
+                       peers_of(job_, process, pool_.gpus(), rank_));
 }
 
 Status PhaseInterpreter::add_trainer(const Process& process, bool leave_out_repetitions) {

@@ -98,7 +98,7 @@ class PhaseInterpreter {
   Status empty_caches(Rows& rows, const std::string& engine = "");
 
   const Job& job_;
-  Hardware hardware_;  ///< with NCCL's parts as the job's release takes them
+  const Hardware& hardware_;
   const MakeTrainer& make_trainer_;
   const Pool& pool_;
   std::int64_t rank_;

@@ -77,7 +77,7 @@ std::string words(const ReadJob& read) {
 
 /// A job file's path without the names and places of list items: roles.actor.trained is roles.trained.
 std::string without_items(const std::string& path) {
-  static const std::set<std::string> lists{"roles", "engines", "processes", "pools", "start", "step", "actions", "listed", "groups"};
+  static const std::set<std::string> lists{"roles", "engines", "processes", "pools", "start", "step", "actions", "listed"};
   std::string out;
   bool item = false;
   for (std::size_t at = 0; at < path.size();) {

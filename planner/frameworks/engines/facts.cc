@@ -54,20 +54,12 @@ constexpr std::array kFacts = {
            e.host_work = 2;
          }},
     Fact{kVllm, {0, 7, 2}, "only what the profile added comes out of the KV cache", kRecorded,
-         "a baseline snapshot before the groups are made; a start-up log of 0.7.3, and public verl logs of 0.8 on "
-         "eight H100",
-         [](Engine& e) {
-           e.counts_others = false;
-           e.counts_groups = true;
-         }},
+         "a baseline snapshot; a start-up log of 0.7.3", [](Engine& e) { e.counts_others = false; }},
     Fact{kVllm, {0, 8, 0}, "the second engine's host", kRead, "its core loop; the unit of host_work",
          [](Engine& e) { e.host_work = 1; }},
     Fact{kVllm, {0, 8, 0}, "the second engine counts other processes' memory", kRead,
          "its first releases' worker: device memory that is not the allocator's",
-         [](Engine& e) {
-           e.counts_others = true;
-           e.counts_groups = false;
-         }},
+         [](Engine& e) { e.counts_others = true; }},
     Fact{kVllm, {0, 9, 2}, "only the engine's own memory comes out of the KV cache", kRecorded,
          "start-up logs of 0.9.2 and later", [](Engine& e) { e.counts_others = false; }},
     Fact{kVllm, {0, 10, 2}, "full graphs beside piecewise ones", kRead,
@@ -139,7 +131,7 @@ constexpr std::array kFacts = {
            e.full_and_piecewise_graphs = e.split_kv_graphs = false;
            e.keeps_expert_workspace = e.keeps_profiled_graphs = false;
            e.allreduce_workspaces = e.allreduce_beside_groups = e.experts_take_adapters = false;
-           e.counts_others = e.counts_groups = e.graphs_in_budget = false;
+           e.counts_others = e.graphs_in_budget = false;
            e.chunks_experts = true;
            e.workspace_sleeps = false;
          }},
@@ -174,7 +166,6 @@ void set_release(Engine& engine, std::string_view release, const Installation& i
       installation.first_engine || (engine.lora_slots > 0 && version < Version{0, 9, 0});
   if (engine.kind == kVllm && first && version >= Version{0, 8, 0}) {
     engine.counts_others = false;
-    engine.counts_groups = true;
     engine.full_and_piecewise_graphs = engine.split_kv_graphs = false;
   }
   // Its executors for one process and several support asynchronous scheduling; Ray's does not and has it turned off with a

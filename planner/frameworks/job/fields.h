@@ -596,8 +596,6 @@ struct Fields<Engine> {
             &Engine::graphs_in_budget);
     v.field({.name = "counts_others", .meaning = "other processes' memory counts against the engine"},
             &Engine::counts_others);
-    v.field({.name = "counts_groups", .meaning = "its own communicators come out of the KV cache"},
-            &Engine::counts_groups);
     v.field(
         {.name = "full_and_piecewise_graphs", .meaning = "both kinds are captured; false: piecewise alone"},
         &Engine::full_and_piecewise_graphs);
@@ -657,15 +655,6 @@ struct Fields<Engine> {
 };
 
 template <>
-struct Fields<Group> {
-  template <typename V>
-  static void visit(V& v) {
-    v.field({.name = "ranks", .meaning = "that communicate", .least = 1}, &Group::ranks);
-    v.field({.name = "apart", .meaning = "ranks from one to the next", .least = 1}, &Group::apart);
-  }
-};
-
-template <>
 struct Fields<Process> {
   template <typename V>
   static void visit(V& v) {
@@ -677,7 +666,6 @@ struct Fields<Process> {
             &Process::allocator_settings);
     v.field({.name = "communicators", .meaning = "NCCL groups of more than one rank that it uses"},
             &Process::communicators);
-    v.field({.name = "groups", .meaning = "those of them that are smaller than the pool"}, &Process::groups);
   }
 };
 

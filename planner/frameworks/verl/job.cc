@@ -25,27 +25,6 @@ std::int64_t engine_communicators(const EngineSettings& e) {
   return (e.tensor > 1) + (e.pipeline > 1) + (e.data > 1) + (e.expert > 1);
 }
 
-/// Those of them that are smaller than the cluster.
-std::vector<Group> smaller_groups(const Settings& s) {
-  std::vector<Group> out;
-  const auto add = [&](std::int64_t ranks, std::int64_t apart) {
-    if (ranks > 1 && ranks < s.gpus()) out.push_back({ranks, apart});
-  };
-  if (s.actor.strategy != Strategy::megatron) {
-    for (const std::int64_t inner : {s.actor.fsdp.fsdp_size, s.actor.ulysses})
-      if (inner > 1 && inner < s.gpus()) {
-        add(inner, 1);
-        add(s.gpus() / inner, inner);
-      }
-  }
-  if (!s.rollout.sync_mode) return out;
-  add(s.rollout.tensor, 1);
-  add(s.rollout.pipeline, s.rollout.tensor);
-  add(s.rollout.data, s.rollout.tensor * s.rollout.pipeline);
-  add(s.rollout.expert, 1);
-  return out;
-}
-
 void add_engine_process(Job& job, const EngineSettings& e, const std::string& process,
                         const std::string& engine, const std::string& allocator) {
   Process out;
@@ -74,7 +53,6 @@ void add_processes(Job& job, const Settings& s) {
     trainer.engine = "rollout";
     trainer.communicators += engine_communicators(s.rollout);
   }
-  trainer.groups = smaller_groups(s);
   job.processes.push_back(std::move(trainer));
   if (!s.rollout.sync_mode) add_engine_process(job, s.rollout, "rollout", "rollout", s.allocator_settings);
   if (s.reward_engine.exists)

@@ -137,27 +137,5 @@ TEST(PointToPointBytes, ShareBuffersAcrossNodes) {
   EXPECT_EQ(point_to_point_bytes(nccl, {4, 4}, 1, 0), 4 * 2 * kMiB) << "a pipeline of a GPU a node has four channels";
 }
 
-/// Up to NCCL 2.21 trees are connected with the rings, and multicast memory is there from the start, as that release's own
-/// log says (nvlsTotalSize: heads x channels x 2 x (buffer + 2 MiB)), in whole pages of 512 MiB.
-TEST(Communicator, OldReleasesConnectTreesAndMulticastAsTheyAreMade) {
-  const Hardware h100 = load_hardware("h100").value();
-  const auto more = [&](const char* nccl, const char* torch, std::int64_t ranks) {
-    return communicator_bytes(nccl_of(h100, nccl, torch), {ranks}) - communicator_bytes(h100.nccl, {ranks});
-  };
-  const Bytes trees = 24 * 12 * kMiB;
-  EXPECT_EQ(more("2.21.5", "", 8), trees + 3 * 512 * kMiB);
-  EXPECT_EQ(more("2.21.5", "", 4), trees + 2 * 512 * kMiB);
-  EXPECT_EQ(more("2.20.5", "", 8), trees + 5 * 512 * kMiB);
-  EXPECT_EQ(more("2.21.5", "", 2), 0);
-  EXPECT_EQ(more("2.22.3", "", 8), 0);
-  // Wheels of PyTorch bring a release of NCCL each.
-  EXPECT_EQ(more("", "2.6.0", 8), more("2.21.5", "", 8));
-  EXPECT_EQ(more("", "2.7.1", 8), 0);
-  EXPECT_EQ(more("", "", 8), 0);
-  const Hardware a100 = load_hardware("a100_80gb").value();
-  EXPECT_EQ(communicator_bytes(nccl_of(a100, "2.21.5", ""), {8}) - communicator_bytes(a100.nccl, {8}),
-            a100.nccl.ring_channels * (a100.nccl.ring_send + a100.nccl.ring_receive));
-}
-
 }  // namespace
 }  // namespace headroom
