@@ -39,7 +39,7 @@ void add_role(const Role& role, Collector& found) {
   found.add(sharding.cpu_offload && !fsdp, at + ".sharding.cpu_offload",
             fmt::format("has no effect under {}: it is FSDP's", kind));
   found.add(sharding.gathers_to_generate && role.loop == nullptr, at + ".sharding.gathers_to_generate",
-            "has no effect: only TRL's loops gather every weight before they generate");
+            "has no effect: only loops that generate with the trained model's own modules gather every weight before");
   found.add(sharding.allgather_bucket != Sharding{}.allgather_bucket, at + ".sharding.allgather_bucket",
             "has no effect on memory: DeepSpeed gathers updated weights where they lie, piece by piece");
   found.add(role.padded && role.loop == nullptr, at + ".padded",

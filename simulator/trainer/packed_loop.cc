@@ -235,7 +235,9 @@ Tensor PackedLoop::packed_loss(const MicroBatches& batch) {
     outputs.logits.reset();
     context_.score(loss.reference);
   }
-  const bool bonus = loss.train_entropy == Entropy::backward;
+  // A fused function gives both at once, so that its backward is that of both.
+  const bool bonus = loss.train_entropy == Entropy::backward ||
+                     (loss.token_logprob == TokenLogprob::fused_linear && !loss.keeps_unused_graph);
   // An entropy that the loss does not use keeps its graph, which no backward frees.
   if (loss.keeps_unused_graph) kept_entropy_ = outputs.entropy;
   if (loss.keeps_outputs) {

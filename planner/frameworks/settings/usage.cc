@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "models/base/nearest.h"
@@ -102,6 +103,13 @@ class Account {
     out_.push_back(std::move(use));
   }
 
+  /// A section in which a key that decides something may stand.
+  bool holds_what_counts(const Key& section) const {
+    const std::string within = std::string(section.path) + '.';
+    return std::any_of(keys_.begin(), keys_.end(),
+                       [&](const Key& key) { return key.effect != Effect::none && key.path.starts_with(within); });
+  }
+
   void known(const Key& key, const Layers::Leaf& leaf, KeyUse& use) {
     const auto resolved = v_.layers().get(leaf.key);
     const Document* value = resolved && *resolved ? &(*resolved)->value : nullptr;
@@ -109,7 +117,7 @@ class Account {
     if (value != nullptr && !matches(key.kind, *value)) {
       const std::string wrong =
           fmt::format("expected {}, found {}", name_of(key.kind), format_value(*value).substr(0, 80));
-      if (key.effect != Effect::none)
+      if (key.effect != Effect::none || holds_what_counts(key))
         v_.fail_at(leaf.key, wrong);
       else if (key.kind == Kind::map)  // a project's changed copy may have made one word of it
         v_.warn_at(leaf.key, wrong + "; it decides no memory");

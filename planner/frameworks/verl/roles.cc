@@ -224,10 +224,9 @@ LossSpec actor_loss(const Settings& s) {
   out.sum_pi_squared = s.calculate_sum_pi_squared;
   // The first engine release kept every micro-batch's outputs, unused ones with their graph.
   out.keeps_outputs = s.after(0, 8, 0) && !s.after(0, 9, 0);
-  // The fused function's entropy is in the loss with a coefficient of 0: the backward is the whole function's, as recorded.
-  if (out.token_logprob == TokenLogprob::fused_linear && out.train_entropy == Entropy::forward && !out.keeps_outputs)
-    out.train_entropy = Entropy::backward;
-  out.keeps_unused_graph = out.train_entropy == Entropy::forward;
+  // The fused function's entropy has no graph of its own: what it shows follows the log-probs', as recorded.
+  const bool own_graph = out.token_logprob != TokenLogprob::fused_linear || out.keeps_outputs;
+  out.keeps_unused_graph = out.train_entropy == Entropy::forward && own_graph;
   // Before there were engine workers, it was a variable of the loop over micro-batches.
   if (out.keeps_unused_graph && !s.after(0, 8, 0)) out.logits_end = LogitsEnd::next;
   return out;

@@ -154,8 +154,8 @@ TEST(MegatronLayer, QuantisedWeightsAreTheModules) {
   CountingMemory memory(false, false);
   Tape tape(memory);
   ProcessBuffers process(tape);
-  const auto weight = [&] { return tape.empty({16, 16}, DType::bf16, 0); };
-  const Tensor policy = weight(), another = weight(), reference = weight(), value = weight();
+  const auto made = [&] { return tape.empty({16, 16}, DType::bf16, 0); };
+  const Tensor policy = made(), another = made(), reference = made(), value = made();
   const auto grown = [&](const Tensor& weight, const char* role, const char* modules) {
     const Bytes before = memory.live();
     process.quantised_weight(weight, role, modules);
